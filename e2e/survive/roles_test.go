@@ -42,7 +42,7 @@ func (n *node) adminRoutes() (routes []adminRoute) {
 			if json.Unmarshal(text, &operation) != nil || operation.Role == "" || path == "/v1/session" || path == "/v1/demo" { // parameters; this test makes its own sessions, and there is no demo
 				continue
 			}
-			path := strings.NewReplacer("{number}", "1", "{name}", "per-user").Replace(path)
+			path := strings.NewReplacer("{number}", "1", "{name}", "per-user", "{id}", "none").Replace(path)
 			routes = append(routes, adminRoute{strings.ToUpper(method), path, operation.Role})
 		}
 	}
@@ -58,6 +58,10 @@ func (r adminRoute) harm() string {
 		return `{"attributes": {"user": "victim"}}`
 	case r.path == "/v1/rules" && r.method == http.MethodPut:
 		return `{"base": 0, "document": "rules: []", "message": "x"}`
+	case r.path == "/v1/users":
+		return `{"name": "eve", "role": "admin", "password": "correct horse battery"}`
+	case r.path == "/v1/tokens":
+		return `{"name": "eve", "role": "admin", "days": 0}`
 	case strings.HasSuffix(r.path, "/overrides"):
 		return `{"match": {"user": "attacker"}, "limit": "unlimited"}`
 	}
@@ -107,7 +111,7 @@ func TestAdminRoutesAndRoles(t *testing.T) {
 		t.Errorf("only %d routes: %v", len(routes), routes)
 	}
 	shown := credentials(n.login(viewerToken), n.login(operatorToken))
-	rank := []string{"anybody", "viewer", "operator"}
+	rank := []string{"anybody", "viewer", "operator", "admin"}
 	var texts []string
 	for _, c := range shown {
 		for _, r := range routes {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -8,59 +9,117 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
 )
 
 // A Role is what a client of the API may do. Each role includes the ones before it.
 type Role uint8
 
 const (
-	nobody   Role = iota // a route without a role is refused to everyone
-	Anybody              // no token is needed
-	Viewer               // reads
-	Operator             // changes
+	nobody        Role = iota // a route without a role is refused to everyone
+	Anybody                   // no token is needed
+	Viewer                    // reads
+	Operator                  // changes
+	Administrator             // manages users and their tokens
 )
 
-func (r Role) String() string {
-	return [...]string{"nobody", "anybody", "viewer", "operator"}[r]
-}
+var roleNames = [...]string{"nobody", "anybody", "viewer", "operator", "admin"}
+
+func (r Role) String() string { return roleNames[r] }
 
 // MarshalText writes the role as String does.
 func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// A caller is the client of the admin API that sent a request.
-type caller struct {
-	role    Role
-	token   string     // identifies its token: the first bytes of the hash
-	address netip.Addr // of its connection
-	session *session   // nil: it sends its token with every request
+// UnmarshalText reads the role of a user or token.
+func (r *Role) UnmarshalText(text []byte) error {
+	i := slices.Index(roleNames[Viewer:], string(text))
+	if i < 0 {
+		return fmt.Errorf("unknown role %.40q: must be viewer, operator or admin", text)
+	}
+	*r = Viewer + Role(i)
+	return nil
 }
 
-// String identifies the client in the audit log: role, token and address.
-func (c *caller) String() string { return fmt.Sprintf("%v %s at %v", c.role, c.token, c.address) }
+// roleOf returns the role with a name in the database.
+func roleOf(name string) (r Role) {
+	_ = r.UnmarshalText([]byte(name)) // nobody, if a later Penstock wrote it
+	return r
+}
+
+// A credential is what a client has authenticated with: exactly one of a token of the configuration, a user's
+// password and an API token.
+type credential struct {
+	grant       *grant
+	user, epoch int64  // id of the user, and its epoch at the time
+	token       string // id of the API token
+}
+
+// An identity is who a client is, and what it may do at the moment.
+type identity struct {
+	role   Role
+	user   *ruledb.User  // nil: not a user
+	token  *ruledb.Token // nil: a password, or a token of the configuration
+	scopes []string      // none: all
+}
+
+// A caller is the client of the admin API that sent a request.
+type caller struct {
+	identity
+	credential credential
+	address    netip.Addr // of its connection
+	session    *session   // nil: it sends its token with every request
+}
+
+// String identifies the client in the audit log: by the name of the user or token, role and address.
+func (c *caller) String() string {
+	who := "nobody"
+	switch {
+	case c.user != nil && c.token != nil:
+		who = fmt.Sprintf("%s (%v, token %s)", c.user.Name, c.role, c.token.Name)
+	case c.user != nil:
+		who = fmt.Sprintf("%s (%v)", c.user.Name, c.role)
+	case c.token != nil:
+		who = fmt.Sprintf("token %s (%v)", c.token.Name, c.role)
+	case c.credential.grant != nil:
+		who = c.credential.grant.String()
+	}
+	return fmt.Sprintf("%s at %v", who, c.address)
+}
 
 type digest = [sha256.Size]byte
 
-// A grant is the hash of a token and the role it gives.
+// A grant is the hash of a token of the configuration and the role it gives.
 type grant struct {
 	token digest
 	role  Role
 }
 
-// name identifies a token without revealing it.
-func (g *grant) name() string { return hex.EncodeToString(g.token[:4]) }
+// String names the token without revealing it.
+func (g *grant) String() string {
+	name := "admin.token"
+	if g.role < Administrator {
+		name = "admin.viewer_token"
+	}
+	return name + " " + hex.EncodeToString(g.token[:4])
+}
 
 // access decides who may use the API.
 type access struct {
 	grants   []grant
+	people   *directory
 	sessions *sessions
 	logins   *logins
+	now      func() time.Time
 }
 
-func newAccess(operator, viewer string, s *sessions, l *logins) *access {
-	a := &access{sessions: s, logins: l, grants: []grant{{sha256.Sum256([]byte(operator)), Operator}}}
-	if viewer != "" {
-		a.grants = append(a.grants, grant{sha256.Sum256([]byte(viewer)), Viewer})
+func newAccess(o *Options, people *directory, s *sessions, l *logins) *access {
+	a := &access{people: people, sessions: s, logins: l, now: o.Now, grants: []grant{{sha256.Sum256([]byte(o.Token)), Administrator}}}
+	if o.ViewerToken != "" {
+		a.grants = append(a.grants, grant{sha256.Sum256([]byte(o.ViewerToken)), Viewer})
 	}
 	return a
 }
@@ -77,39 +136,146 @@ func (a *access) granted(token string) (found *grant) {
 	return found
 }
 
-// admit identifies the client and checks that it has the role. With a problem, it still returns what is known of the
-// client.
-func (a *access) admit(r *http.Request, role Role) (caller, *Problem) {
-	who := caller{role: Anybody, address: addressOf(r)}
-	if role == Anybody {
+// admit identifies the client and checks that it may use the route. With a problem, it still returns what is known of
+// the client.
+func (a *access) admit(r *http.Request, to *route) (caller, *Problem) {
+	who := caller{identity: identity{role: Anybody}, address: addressOf(r)}
+	if to.role == Anybody {
 		return who, nil
 	}
 	if problem := a.recognise(r, &who); problem != nil {
 		return who, problem
 	}
-	if role == nobody || who.role < role {
-		return who, refuse(http.StatusForbidden, Forbidden, fmt.Sprintf("this takes the role %v, yours is %v", role, who.role))
+	switch scope := scopeOf(to.path); {
+	case to.role == nobody || who.role < to.role:
+		return who, refuse(http.StatusForbidden, Forbidden, fmt.Sprintf("this takes the role %v, yours is %v", to.role, who.role))
+	case len(who.scopes) > 0 && scope != sessionScope && !slices.Contains(who.scopes, scope):
+		return who, refuse(http.StatusForbidden, Forbidden, fmt.Sprintf("this takes the scope %s, the token has %s", scope, strings.Join(who.scopes, ", ")))
 	}
 	return who, nil
 }
 
-// recognise sets the role from the request's token or session.
+// recognise identifies the client by the request's token or session.
 func (a *access) recognise(r *http.Request, who *caller) *Problem {
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, ok := strings.CutPrefix(header, "Bearer ")
-		g := a.granted(token)
-		if !ok || g == nil {
+		if !ok {
 			return a.logins.wrong(r.Context(), who.address)
 		}
-		who.role, who.token = g.role, g.name()
-		return nil
+		return a.byToken(r.Context(), token, who)
 	}
 	s := a.sessions.find(sessionOf(r))
 	if s == nil {
 		return refuse(http.StatusUnauthorized, Unauthorized, "send a token as Authorization: Bearer …, or begin a session at /v1/session")
 	}
-	who.role, who.token, who.session = s.role, s.token, s
+	who.credential, who.session = s.credential, s
+	problem := a.resolve(r.Context(), who)
+	if problem != nil && problem.Status == http.StatusUnauthorized {
+		a.sessions.end(s)
+	}
+	return problem
+}
+
+// byToken identifies the client by a token: of the configuration, or an API token.
+func (a *access) byToken(ctx context.Context, token string, who *caller) *Problem {
+	if g := a.granted(token); g != nil {
+		who.credential = credential{grant: g}
+		return a.resolve(ctx, who)
+	}
+	if !strings.HasPrefix(token, tokenPrefix) || a.people.open == nil {
+		return a.logins.wrong(ctx, who.address)
+	}
+	people, problem := a.people.get(ctx)
+	if problem != nil {
+		return problem
+	}
+	found := people.byDigest[sha256.Sum256([]byte(token))]
+	if found == nil {
+		return a.logins.wrong(ctx, who.address)
+	}
+	who.credential = credential{token: found.ID}
+	problem = a.resolve(ctx, who)
+	if problem == nil {
+		a.people.used(found.ID)
+	}
+	return problem
+}
+
+// errOver is the answer to a client whose access has ended.
+func errOver(why string) *Problem { return refuse(http.StatusUnauthorized, Unauthorized, why) }
+
+// resolve sets who a client is by its credential, and what it may do now: users and tokens can be changed and removed
+// at any time.
+func (a *access) resolve(ctx context.Context, who *caller) *Problem {
+	c := &who.credential
+	if c.grant != nil {
+		who.identity = identity{role: c.grant.role}
+		return nil
+	}
+	people, problem := a.people.get(ctx)
+	if problem != nil {
+		return problem
+	}
+	if c.token != "" {
+		return a.resolveToken(people, who)
+	}
+	u := people.byID[c.user]
+	switch {
+	case u == nil:
+		return errOver("the user was removed")
+	case u.Epoch != c.epoch:
+		return errOver("the password was changed: log in again")
+	}
+	who.identity = identity{role: roleOf(u.Role), user: u}
 	return nil
+}
+
+func (a *access) resolveToken(people *roster, who *caller) *Problem {
+	t := people.tokens[who.credential.token]
+	if t == nil {
+		return errOver("the token was revoked")
+	}
+	if !t.Expires.IsZero() && !a.now().Before(t.Expires) {
+		return errOver("the token expired at " + t.Expires.UTC().Format(time.RFC3339))
+	}
+	found := identity{role: roleOf(t.Role), token: t, scopes: t.Scopes}
+	if t.Owner != 0 {
+		if found.user = people.byID[t.Owner]; found.user == nil {
+			return errOver("the user of the token was removed")
+		}
+		found.role = min(found.role, roleOf(found.user.Role))
+	}
+	who.identity = found
+	return nil
+}
+
+// still reports whether a client may go on with what it has begun: its session is open, and its role is the same.
+func (a *access) still(ctx context.Context, who *caller) bool {
+	if who.session != nil && !a.sessions.lasts(who.session) {
+		return false
+	}
+	now := *who
+	return a.resolve(ctx, &now) == nil && now.role == who.role
+}
+
+// sessionScope is open to every token.
+const sessionScope = "session"
+
+// scopeOf returns the scope that a route belongs to: the first part of its path, after the version.
+func scopeOf(path string) string {
+	scope, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, "/v1"), "/"), "/")
+	return scope
+}
+
+// scopes returns the scopes that a token can have.
+func (a *Admin) scopes() (all []string) {
+	for _, r := range a.routes() {
+		if scope := scopeOf(r.path); r.role != Anybody && scope != sessionScope && !slices.Contains(all, scope) {
+			all = append(all, scope)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // addressOf returns the address of the connection. It trusts no header, since no proxy is expected in front of the

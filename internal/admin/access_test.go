@@ -56,8 +56,8 @@ func TestEveryRouteWithEveryAccess(t *testing.T) {
 		}},
 		{"a viewer's token", admin.Viewer, 403, bearer(viewerToken)},
 		{"a viewer's session", admin.Viewer, 403, func(r *http.Request) { with(s.login(viewerToken))(r) }},
-		{"an operator's token", admin.Operator, 0, bearer(operatorToken)},
-		{"an operator's session", admin.Operator, 0, func(r *http.Request) { with(s.login(operatorToken))(r) }},
+		{"the admin token", admin.Administrator, 0, bearer(operatorToken)},
+		{"a session of the admin token", admin.Administrator, 0, func(r *http.Request) { with(s.login(operatorToken))(r) }},
 		{"a wrong token beside a session", admin.Anybody, 401, func(r *http.Request) {
 			with(s.login(operatorToken))(r)
 			bearer("nonsense-0123456789")(r)
@@ -87,7 +87,7 @@ func TestEveryRouteWithEveryAccess(t *testing.T) {
 func (s *stand) routeRequest(route admin.Route) *http.Request {
 	over, end := context.WithCancel(s.t.Context())
 	end()
-	r := s.request(route.Method, strings.NewReplacer("{number}", "1", "{name}", "per-user").Replace(route.Path), "")
+	r := s.request(route.Method, strings.NewReplacer("{number}", "1", "{name}", "per-user", "{id}", "none").Replace(route.Path), "")
 	if route.Path == "/v1/events" || route.Path == "/v1/overview" {
 		r = r.WithContext(over)
 	}
@@ -99,7 +99,7 @@ func TestEveryRouteNamesItsRole(t *testing.T) {
 		if r.Role == admin.Nobody {
 			t.Errorf("%s %s is for nobody", r.Method, r.Path)
 		}
-		if r.Method != "GET" && r.Role == admin.Viewer && !strings.Contains("/v1/session /v1/rules/validate /v1/rules/diff /v1/explain /v1/playground", r.Path) {
+		if r.Method != "GET" && r.Role == admin.Viewer && !strings.Contains("/v1/session /v1/session/password /v1/tokens /v1/tokens/{id} /v1/rules/validate /v1/rules/diff /v1/explain /v1/playground", r.Path) {
 			t.Errorf("%s %s changes something, for viewers", r.Method, r.Path)
 		}
 	}
@@ -237,7 +237,7 @@ func TestLogTellsNoToken(t *testing.T) {
 // Refused logins are counted. Only some are logged, without the address.
 func TestRefusedLoginsAreCounted(t *testing.T) {
 	s := newStand(t, setup{})
-	if got := s.door.RefusedLogins(); len(got) != 2 || got["wrong_token"] != 0 || got["too_many_attempts"] != 0 {
+	if got := s.door.RefusedLogins(); len(got) != 3 || got["wrong_token"] != 0 || got["too_many_attempts"] != 0 {
 		t.Errorf("before any: %v", got)
 	}
 	attempt := func(r *http.Request) {

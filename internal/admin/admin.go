@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/internal/webguard"
@@ -21,13 +22,16 @@ import (
 
 // Options are the parts of a node that the API reads and changes.
 type Options struct {
-	Token       string // for operators
+	Token       string // for the first start and for emergencies: its role is Administrator
 	ViewerToken string // for viewers, who can only read; "": there are none
 	Hosts       webguard.Hosts
 
 	Status func() Status
 	Nodes  func() []membership.Known // nodes that share the limits, this one first
 	Ready  func() error              // why no requests should be sent to this node; nil: it is ready
+
+	// People opens the database with users and API tokens; nil: that of the rules, if there is one.
+	People func(context.Context) (*ruledb.DB, error)
 
 	Rules   Rules
 	Store   Store
@@ -100,6 +104,7 @@ type Admin struct {
 	Options
 	handler  http.Handler
 	access   *access
+	people   *directory
 	sessions *sessions
 	logins   *logins
 	veil     *veil
@@ -152,7 +157,8 @@ func New(o Options) (*Admin, error) {
 	a.lookEvery = lookEvery
 	a.reveals = newReveals(a)
 	a.sessions = newSessions(o.Now)
-	a.access = newAccess(o.Token, o.ViewerToken, a.sessions, a.logins)
+	a.people = newDirectory(&o)
+	a.access = newAccess(&o, a.people, a.sessions, a.logins)
 	a.draining, a.drain = context.WithCancel(context.Background())
 	a.handler = a.guard(a.mux())
 	return a, nil
@@ -167,5 +173,6 @@ func (a *Admin) Drain() { a.drain() }
 func (a *Admin) Close() error {
 	a.drain()
 	a.reveals.writing.Wait()
+	a.people.writing.Wait()
 	return a.logins.store.Close()
 }

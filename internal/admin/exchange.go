@@ -29,7 +29,7 @@ type exchange struct {
 // exchange returns the handler of a route, which checks the role first.
 func (a *Admin) exchange(to route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, refused := a.access.admit(r, to.role)
+		who, refused := a.access.admit(r, &to)
 		if refused != nil {
 			a.Log.Debug("refused", "path", r.URL.Path, "from", a.veil.value("ip", who.address.String()), "code", refused.Code)
 			fail(w, refused)

@@ -15,63 +15,153 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Each network (an IPv4 address or an IPv6 /64) may fail maxAttempts logins in each attemptWindow.
+// Each network (an IPv4 address or an IPv6 /64) may fail maxAttempts logins in each attemptWindow. Passwords are
+// limited further: by the user, against guesses from many networks, and all attempts of a network, because each
+// costs a hash.
 const (
 	maxAttempts   = 10
 	attemptWindow = time.Minute
 	ipv6Network   = 64
+
+	maxUserFailures = 30
+	userWindow      = 15 * time.Minute
+	maxPasswords    = 60
+	maxOwnChanges   = 60 // of tokens and passwords by one user who is not an admin
+	changeWindow    = time.Hour
 )
 
-// logins limits failed logins, both for new sessions and with bearer tokens.
+// logins limits logins and what else people could do too often.
 type logins struct {
 	store  Scratch
-	meter  *algorithm.Meter
 	hasher storage.Hasher
 	now    func() time.Time // nil: the store's clock
 
+	failures, passwords, userFailures, changes *algorithm.Meter
+
+	turns    *hashTurns
 	refusals *refusals
 }
 
 func newLogins(o Options, r *refusals) (*logins, error) {
-	meter, err := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: maxAttempts, Window: attemptWindow}.Compile()
-	if err != nil {
-		return nil, err
+	l := &logins{hasher: storage.NewHasher(rand.Text()), now: o.Now, refusals: r, turns: newHashTurns()}
+	for _, limit := range []struct {
+		meter  **algorithm.Meter
+		count  int64
+		window time.Duration
+	}{
+		{&l.failures, maxAttempts, attemptWindow}, {&l.passwords, maxPasswords, attemptWindow},
+		{&l.userFailures, maxUserFailures, userWindow}, {&l.changes, maxOwnChanges, changeWindow},
+	} {
+		meter, err := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: limit.count, Window: limit.window}.Compile()
+		if err != nil {
+			return nil, err
+		}
+		*limit.meter = meter
 	}
-	store, err := o.Scratch()
-	if err != nil {
-		return nil, err
+	var err error
+	l.store, err = o.Scratch()
+	return l, err
+}
+
+// take charges a limit of a network or user. A cost of 0 only looks.
+func (l *logins) take(ctx context.Context, meter *algorithm.Meter, kind, value string, cost int64) (penstock.Decision, *Problem) {
+	who := l.hasher.Subject("", kind, penstock.Attribute{Name: kind, Value: value})
+	t := storage.Ticket{Groups: []storage.Group{{Subject: who, Charges: []algorithm.Charge{{Meter: meter, Cost: cost}}}}}
+	if l.now != nil {
+		t.Now = penstock.InstantOf(l.now())
 	}
-	return &logins{store: store, meter: meter, hasher: storage.NewHasher(rand.Text()), now: o.Now, refusals: r}, nil
+	var out storage.Outcome
+	if err := l.store.Take(context.WithoutCancel(ctx), &t, &out); err != nil { // a client that hangs up is counted too
+		return penstock.Decision{}, refuse(http.StatusServiceUnavailable, Unavailable, "failed logins cannot be counted")
+	}
+	return out.Decisions[0], nil
+}
+
+func networkOf(from netip.Addr) string { return ipform.Network(from, ipv6Network).String() }
+
+// limited returns the problem for a client that must wait.
+func limited(d *penstock.Decision, format string, args ...any) *Problem {
+	wait := int64(math.Ceil(d.RetryAfter.Seconds()))
+	p := refuse(http.StatusTooManyRequests, Limited, fmt.Sprintf(format, args...)+fmt.Sprintf("; retry in %d s", wait))
+	p.RetryAfter = wait
+	return p
+}
+
+func tooManyFailures(d *penstock.Decision) *Problem {
+	return limited(d, "more than %d failed logins within %v", maxAttempts, attemptWindow)
 }
 
 // wrong refuses an unknown token and counts the failure. After maxAttempts failures of a network it answers 429 and
 // closes the connection, so that every further guess costs a new one. Valid tokens never get here, so guesses from a
 // network do not lock out its operators.
 func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
-	network := ipform.Network(from, ipv6Network)
-	who := l.hasher.Subject("", "login", penstock.Attribute{Name: "network", Value: network.String()})
-	t := storage.Ticket{Groups: []storage.Group{{Subject: who, Charges: []algorithm.Charge{{Meter: l.meter, Cost: 1}}}}}
-	if l.now != nil {
-		t.Now = penstock.InstantOf(l.now())
-	}
-	var out storage.Outcome
-	if err := l.store.Take(context.WithoutCancel(ctx), &t, &out); err != nil { // a client that hangs up is counted too
-		return refuse(http.StatusServiceUnavailable, Unavailable, "failed logins cannot be counted")
-	}
-	if out.Allowed {
-		l.refusals.add(wrongToken, from)
-		return refuse(http.StatusUnauthorized, Unauthorized, "this token is not known here")
+	return l.failed(ctx, from, wrongToken, "this token is not known here")
+}
+
+func (l *logins) failed(ctx context.Context, from netip.Addr, why refusal, detail string) *Problem {
+	d, problem := l.take(ctx, l.failures, "network", networkOf(from), 1)
+	switch {
+	case problem != nil:
+		return problem
+	case d.Allowed:
+		l.refusals.add(why, from)
+		return refuse(http.StatusUnauthorized, Unauthorized, detail)
 	}
 	l.refusals.add(tooMany, from)
-	wait := int64(math.Ceil(out.Decisions[0].RetryAfter.Seconds()))
-	p := refuse(http.StatusTooManyRequests, Limited, fmt.Sprintf("more than %d failed logins within %v; retry in %d s", maxAttempts, attemptWindow, wait))
-	p.RetryAfter = wait
-	return p
+	return tooManyFailures(&d)
+}
+
+// mayTry refuses an attempt to log in to a user by password if there were too many failures. Unlike a token, a
+// password is not even checked then: it is short enough to be guessed.
+func (l *logins) mayTry(ctx context.Context, from netip.Addr, user string) *Problem {
+	for _, limit := range []struct {
+		meter       *algorithm.Meter
+		kind, value string
+		problem     func(*penstock.Decision) *Problem
+	}{
+		{l.failures, "network", networkOf(from), tooManyFailures},
+		{l.userFailures, "user", user, func(d *penstock.Decision) *Problem {
+			return limited(d, "more than %d failed logins of this user within %v", maxUserFailures, userWindow)
+		}},
+	} {
+		d, problem := l.take(ctx, limit.meter, limit.kind, limit.value, 0)
+		if problem != nil {
+			return problem
+		}
+		if d.Remaining > 0 {
+			continue
+		}
+		// A charge that is denied costs nothing, and tells when to try again.
+		if d, problem = l.take(ctx, limit.meter, limit.kind, limit.value, 1); problem != nil {
+			return problem
+		}
+		l.refusals.add(tooMany, from)
+		return limit.problem(&d)
+	}
+	return nil
+}
+
+// mayChange refuses changes by users about themselves if there are too many: the audit keeps every one.
+func (l *logins) mayChange(x *exchange) error {
+	if x.who.role >= Administrator {
+		return nil
+	}
+	d, problem := l.take(x.r.Context(), l.changes, "changes", x.who.name(), 1)
+	switch {
+	case problem != nil:
+		return problem
+	case !d.Allowed:
+		return limited(&d, "more than %d changes within %v", maxOwnChanges, changeWindow)
+	}
+	return nil
 }
 
 // A Session is the public state of a session.
 type Session struct {
 	Role    Role       `json:"role"`
+	User    string     `json:"user,omitempty"`    // who logged in, or whose token it is
+	Token   string     `json:"token,omitempty"`   // name of the API token
+	Scopes  []string   `json:"scopes,omitempty"`  // of the token; none: all
 	Session bool       `json:"session"`           // authenticated by cookie; otherwise by token
 	Since   *time.Time `json:"since,omitempty"`   // of a session
 	Expires *time.Time `json:"expires,omitempty"` // unless it is used before then
@@ -79,24 +169,40 @@ type Session struct {
 
 func (a *Admin) login(x *exchange) (any, error) {
 	var asked struct {
-		Token string `json:"token"`
+		Token    string `json:"token"`
+		User     string `json:"user"`
+		Password string `json:"password"`
 	}
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
-	g := a.access.granted(asked.Token)
-	if g == nil {
-		return nil, a.logins.wrong(x.r.Context(), x.who.address)
+	switch {
+	case asked.Token != "" && asked.User+asked.Password != "":
+		return nil, invalid("send a token, or a user and a password, not both")
+	case asked.User != "":
+		if err := a.byPassword(x, asked.User, asked.Password); err != nil {
+			return nil, err
+		}
+	default:
+		if problem := a.access.byToken(x.r.Context(), asked.Token, &x.who); problem != nil {
+			return nil, problem
+		}
 	}
-	begun, secret := a.sessions.begin(g, sessionOf(x.r))
+	begun, secret := a.sessions.begin(x.who.credential, sessionOf(x.r))
 	http.SetCookie(x.w, newCookie(x.r, secret))
-	x.who.role, x.who.token, x.who.session = g.role, g.name(), begun
+	x.who.session = begun
 	a.Log.Info("login", "actor", x.who.String())
 	return a.session(x)
 }
 
 func (a *Admin) session(x *exchange) (any, error) {
-	told := Session{Role: x.who.role}
+	told := Session{Role: x.who.role, Scopes: x.who.scopes}
+	if x.who.user != nil {
+		told.User = x.who.user.Name
+	}
+	if x.who.token != nil {
+		told.Token = x.who.token.Name
+	}
 	if s := x.who.session; s != nil {
 		since, until := s.since.UTC(), a.sessions.until(s).UTC()
 		told.Session, told.Since, told.Expires = true, &since, &until

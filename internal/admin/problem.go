@@ -75,7 +75,9 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	switch {
-	case errors.Is(err, ruledb.ErrNotFound):
+	case errors.Is(err, ruledb.ErrRefused):
+		return refuse(http.StatusConflict, Conflict, err.Error())
+	case errors.Is(err, ruledb.ErrNotFound), errors.Is(err, ruledb.ErrNobody):
 		return refuse(http.StatusNotFound, NotFound, err.Error())
 	case errors.Is(err, penstock.ErrUnavailable), errors.Is(err, ruledb.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return refuse(http.StatusServiceUnavailable, Unavailable, err.Error())

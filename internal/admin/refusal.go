@@ -12,11 +12,14 @@ type refusal uint8
 
 const (
 	wrongToken refusal = iota
-	tooMany            // failed attempts before this one
+	wrongPassword
+	tooMany // failed attempts before this one
 	refusalKinds
 )
 
-func (r refusal) String() string { return [...]string{"wrong_token", "too_many_attempts"}[r] }
+func (r refusal) String() string {
+	return [...]string{"wrong_token", "wrong_password", "too_many_attempts"}[r]
+}
 
 // refusals counts refused logins. It logs only some of them, so that guessing tokens does not fill the log, from
 // however many addresses.

@@ -31,6 +31,16 @@ func (a *Admin) routes() []route {
 		{"POST", "/v1/session", Anybody, a.login},
 		{"GET", "/v1/session", Viewer, a.session},
 		{"DELETE", "/v1/session", Viewer, a.logout},
+		{"POST", "/v1/session/password", Viewer, a.changeOwnPassword},
+
+		{"GET", "/v1/users", Administrator, a.listUsers},
+		{"POST", "/v1/users", Administrator, a.addUser},
+		{"PUT", "/v1/users/{name}", Administrator, a.changeUser},
+		{"PUT", "/v1/users/{name}/password", Administrator, a.setPassword},
+		{"DELETE", "/v1/users/{name}", Administrator, a.removeUser},
+		{"GET", "/v1/tokens", Viewer, a.listTokens},
+		{"POST", "/v1/tokens", Viewer, a.createToken},
+		{"DELETE", "/v1/tokens/{id}", Viewer, a.revokeToken},
 
 		{"GET", "/v1/status", Viewer, a.status},
 		{"GET", "/v1/nodes", Viewer, a.nodes},

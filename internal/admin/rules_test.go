@@ -51,7 +51,7 @@ func TestSaveAndRollBack(t *testing.T) {
 	s := newStand(t, setup{})
 	changed := strings.Replace(someRules, "3/1h", "5/1h", 1)
 	saved := get[admin.Saved](s, "PUT", "/v1/rules", object("document", changed, "base", 1, "message", "more"))
-	if saved.Version.Number != 2 || !saved.Changed || saved.Version.Message != "more" || !strings.HasPrefix(saved.Version.Author, "operator ") ||
+	if saved.Version.Number != 2 || !saved.Changed || saved.Version.Message != "more" || !strings.HasPrefix(saved.Version.Author, "admin.token ") ||
 		len(saved.Changes) != 1 || saved.Changes[0].Op != rulediff.Alter || saved.Changes[0].Name != "per-user" {
 		t.Errorf("%+v", saved)
 	}
@@ -91,7 +91,7 @@ func TestSaveAndRollBack(t *testing.T) {
 	s.refused("GET", "/v1/rules/versions?before=x&limit=0&other=1", "", 400, admin.Invalid, `"before"`, `"limit"`, `"other"`)
 
 	audit := get[admin.Deeds](s, "GET", "/v1/audit", "")
-	if len(audit.Events) != 3 || audit.Events[0].Action != "rollback" || audit.Events[0].Version != 3 || !strings.Contains(audit.Events[0].Actor, "operator ") || !strings.Contains(audit.Events[0].Actor, " at 10.") {
+	if len(audit.Events) != 3 || audit.Events[0].Action != "rollback" || audit.Events[0].Version != 3 || !strings.Contains(audit.Events[0].Actor, "admin.token ") || !strings.Contains(audit.Events[0].Actor, " at 10.") {
 		t.Errorf("%+v", audit)
 	}
 }

@@ -13,12 +13,13 @@ const (
 	sessionLife = 12 * time.Hour
 	sessionIdle = 30 * time.Minute
 	maxSessions = 1000
+
+	maxUserSessions = 20 // of one user or API token, so that nobody can end the sessions of others
 )
 
-// A session belongs to a client that authenticated with a token once.
+// A session belongs to a client that authenticated once. What it may do is looked up with every request.
 type session struct {
-	role  Role
-	token string // as in caller
+	credential credential
 
 	id    digest
 	since time.Time
@@ -38,29 +39,40 @@ func newSessions(now func() time.Time) *sessions {
 }
 
 // begin starts a session and returns its secret. The client's previous session ends.
-func (s *sessions) begin(g *grant, before string) (*session, string) {
+func (s *sessions) begin(c credential, before string) (*session, string) {
 	secret := rand.Text() + rand.Text()
 	now := s.now()
-	begun := &session{role: g.role, token: g.name(), id: sha256.Sum256([]byte(secret)), since: now, used: now}
+	begun := &session{credential: c, id: sha256.Sum256([]byte(secret)), since: now, used: now}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.all, sha256.Sum256([]byte(before)))
-	s.makeRoom(now)
+	s.makeRoom(now, &c)
 	s.all[begun.id] = begun
 	return begun, secret
 }
 
-// makeRoom drops expired sessions and, if that is not enough, the least recently used ones.
-func (s *sessions) makeRoom(now time.Time) {
-	var oldest *session
+// makeRoom drops expired sessions and, if that is not enough, the least recently used ones: of the same user or API
+// token if it has too many, else of all.
+func (s *sessions) makeRoom(now time.Time, c *credential) {
+	var oldest, own *session
+	mine := 0
 	for id, one := range s.all {
 		if one.over(now) {
 			delete(s.all, id)
-		} else if oldest == nil || one.used.Before(oldest.used) {
+			continue
+		}
+		if oldest == nil || one.used.Before(oldest.used) {
 			oldest = one
 		}
+		if c.grant == nil && one.credential.user == c.user && one.credential.token == c.token {
+			if mine++; own == nil || one.used.Before(own.used) {
+				own = one
+			}
+		}
 	}
-	if len(s.all) >= maxSessions {
+	if mine >= maxUserSessions {
+		delete(s.all, own.id)
+	} else if len(s.all) >= maxSessions {
 		delete(s.all, oldest.id)
 	}
 }

@@ -57,7 +57,7 @@ func TestLoginRotates(t *testing.T) {
 	r.AddCookie(first)
 	w := s.serve(r)
 	second := w.Result().Cookies()[0]
-	if second.Value == first.Value || !strings.Contains(w.Body.String(), `"role":"operator"`) {
+	if second.Value == first.Value || !strings.Contains(w.Body.String(), `"role":"admin"`) {
 		t.Errorf("%v %s", second, w.Body)
 	}
 	for cookie, want := range map[*http.Cookie]int{first: 401, second: 200} {

@@ -63,6 +63,9 @@ type setup struct {
 	kind  admin.Kind
 	now   func() penstock.Instant // of requests; nil: the clock
 	nodes []membership.Known      // other nodes; none: only this one
+
+	database string // of the rules; default: a new SQLite file
+	kept     bool   // the database has rules already
 }
 
 // A stand is an admin API with the parts of a real node.
@@ -145,12 +148,18 @@ func (s *stand) open(o setup, compile rules.Options) (live.Origin, *ruleservice.
 		}
 		return origin, nil
 	}
-	origin, err := ruledb.NewOrigin("sqlite:"+filepath.Join(s.t.TempDir(), "rules.db"), ruledb.Options{})
+	if o.database == "" {
+		o.database = "sqlite:" + filepath.Join(s.t.TempDir(), "rules.db")
+	}
+	origin, err := ruledb.NewOrigin(o.database, ruledb.Options{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { origin.Close() })
 	service := &ruleservice.Service{Database: origin, Compile: compile}
+	if o.kept {
+		return origin, service
+	}
 	if _, err := service.Apply(s.t.Context(), "rules", ruledb.Change{Author: "test", Message: "first", Document: []byte(o.rules)}); err != nil {
 		s.t.Fatal(err)
 	}

@@ -31,8 +31,8 @@ func (s *stream) begin() bool {
 	return s.r.Method != http.MethodHead && s.send(func() { fmt.Fprint(s.w, streamStatus) })
 }
 
-// lasts reports whether the client is still logged in.
-func (s *stream) lasts() bool { return s.who.session == nil || s.admin.sessions.lasts(s.who.session) }
+// lasts reports whether the client may still read the stream.
+func (s *stream) lasts() bool { return s.admin.access.still(s.r.Context(), &s.who) }
 
 // send writes and flushes. The stream ends if the client does not read.
 func (s *stream) send(write func()) bool {

@@ -34,6 +34,13 @@ func (s *stand) markedRequest(route admin.Route) *http.Request {
 		"GET /v1/keys":                    {"?rule=per-user"},
 		"GET /v1/stats":                   {"?last=1h"},
 		"POST /v1/session":                {"", object("token", "nonsense")},
+		"POST /v1/session/password":       {"", object("current", "nonsense", "password", "nonsense")},
+		"POST /v1/users":                  {"", "{}"},
+		"PUT /v1/users/{name}":            {"", "{}"},
+		"PUT /v1/users/{name}/password":   {"", "{}"},
+		"DELETE /v1/users/{name}":         {"", "{}"},
+		"POST /v1/tokens":                 {"", "{}"},
+		"DELETE /v1/tokens/{id}":          {"", ""},
 		"POST /v1/rules/validate":         {"", whole},
 		"POST /v1/rules/diff":             {"", whole},
 		"POST /v1/rules/preview":          {"", whole},
@@ -52,7 +59,7 @@ func (s *stand) markedRequest(route admin.Route) *http.Request {
 	if !ok && route.Method != "GET" && route.Method+" "+route.Path != "DELETE /v1/session" {
 		s.t.Errorf("%s %s is new: say here what to ask it", route.Method, route.Path)
 	}
-	path := strings.NewReplacer("{number}", "1", "{name}", "per-user").Replace(route.Path)
+	path := strings.NewReplacer("{number}", "1", "{name}", "per-user", "{id}", "none").Replace(route.Path)
 	return s.request(route.Method, path+with[0], with[1])
 }
 

@@ -52,7 +52,7 @@ func Check(password, user string) error {
 	if !utf8.ValidString(password) || strings.ContainsFunc(password, unicode.IsControl) {
 		errs = append(errs, errors.New("must be text without control characters"))
 	}
-	if user != "" && strings.Contains(strings.ToLower(password), strings.ToLower(user)) {
+	if len(user) >= 3 && strings.Contains(strings.ToLower(password), strings.ToLower(user)) {
 		errs = append(errs, errors.New("must not contain the user name"))
 	}
 	if isRepetition(password) {
@@ -80,6 +80,10 @@ func Hash(password string) string {
 	h.key = h.derive(password, keyBytes)
 	return h.String()
 }
+
+// Decoy is a hash that takes as long to verify as others. Callers verify it for users who do not exist, so that the
+// time does not reveal who does.
+var Decoy = (&hash{memory: memory, passes: passes, threads: threads, salt: make([]byte, saltBytes), key: make([]byte, keyBytes)}).String()
 
 // Verify reports whether a password has the hash, and whether the hash should be made again with today's parameters.
 func Verify(encoded, password string) (ok, outdated bool, err error) {

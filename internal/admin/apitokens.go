@@ -1,0 +1,208 @@
+package admin
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+// tokenPrefix begins every API token, so that scanners find tokens in code and logs.
+const tokenPrefix = "pen_"
+
+// maxTokenDays bounds the life of tokens that expire.
+const maxTokenDays = 3650
+
+// A Token is an API token without its secret.
+type Token struct {
+	ID      string     `json:"id"`
+	Name    string     `json:"name"`
+	User    string     `json:"user,omitempty"` // whose it is; none: a service
+	Role    Role       `json:"role"`           // at most: never more than that of its user
+	Scopes  []string   `json:"scopes"`         // none: everything the role may do
+	By      string     `json:"created_by"`
+	Created time.Time  `json:"created"`
+	Expires *time.Time `json:"expires,omitempty"`
+	Used    *time.Time `json:"last_used,omitempty"` // to the minute
+	Expired bool       `json:"expired,omitempty"`
+}
+
+// Tokens are the API tokens that a client may see: its own, or all.
+type Tokens struct {
+	Tokens []Token  `json:"tokens"`
+	Scopes []string `json:"scopes"` // that a token can have
+}
+
+// A NewToken is a token and its secret, which is not shown again.
+type NewToken struct {
+	Token
+	Secret string `json:"secret"`
+}
+
+func (a *Admin) listTokens(x *exchange) (any, error) {
+	all, _, err := a.readPeople(x)
+	if err != nil {
+		return nil, err
+	}
+	told := Tokens{Tokens: []Token{}, Scopes: a.scopes()}
+	for i := range all.Tokens {
+		if t := &all.Tokens[i]; x.who.mayManage(t.Owner) {
+			told.Tokens = append(told.Tokens, a.tokenOf(t, all.Users))
+		}
+	}
+	return told, nil
+}
+
+// mayManage reports whether the client may see and revoke tokens of an owner.
+func (c *caller) mayManage(owner int64) bool {
+	return c.role >= Administrator || c.user != nil && c.user.ID == owner
+}
+
+func (a *Admin) tokenOf(t *ruledb.Token, users []ruledb.User) Token {
+	told := Token{
+		ID: t.ID, Name: t.Name, Role: roleOf(t.Role), Scopes: append([]string{}, t.Scopes...), By: t.By,
+		Created: t.Created, Expires: given(t.Expires), Used: given(t.Used), Expired: !t.Expires.IsZero() && !a.Now().Before(t.Expires),
+	}
+	if i := slices.IndexFunc(users, func(u ruledb.User) bool { return u.ID == t.Owner }); i >= 0 {
+		told.User = users[i].Name
+	}
+	return told
+}
+
+// An askedToken is a token that somebody wants to create.
+type askedToken struct {
+	Name    string   `json:"name"`
+	Role    Role     `json:"role"`
+	Scopes  []string `json:"scopes"`
+	Days    *int     `json:"days"`    // until it expires; 0: never
+	Service bool     `json:"service"` // it belongs to no user
+}
+
+func (a *Admin) createToken(x *exchange) (any, error) {
+	var asked askedToken
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	token, err := a.newToken(x, &asked)
+	if err != nil {
+		return nil, err
+	}
+	db, err := a.people.database(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.logins.mayChange(x); err != nil {
+		return nil, err
+	}
+	secret := tokenPrefix + rand.Text() + rand.Text()
+	token.Digest = sha256.Sum256([]byte(secret))
+	if err := db.AddToken(x.r.Context(), x.who.String(), *token); err != nil {
+		return nil, err
+	}
+	a.people.changed()
+	var users []ruledb.User
+	if x.who.user != nil {
+		users = []ruledb.User{*x.who.user}
+	}
+	return NewToken{a.tokenOf(token, users), secret}, nil
+}
+
+// newToken returns the token that is asked for, or everything that is wrong with it. It cannot do more, in other
+// scopes or for longer than what the client itself has authenticated with.
+func (a *Admin) newToken(x *exchange, asked *askedToken) (*ruledb.Token, error) {
+	var mistakes []wire.Mistake
+	wrong := func(at, format string, args ...any) {
+		mistakes = append(mistakes, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})
+	}
+	now := a.Now().UTC().Truncate(time.Microsecond)
+	t := &ruledb.Token{ID: strings.ToLower(rand.Text()[:8]), Name: asked.Name, Scopes: asked.Scopes, By: x.who.String(), Created: now}
+	if err := ruledb.CheckName(asked.Name); err != nil {
+		wrong("name", "%v", err)
+	}
+	switch {
+	case asked.Role == nobody:
+		wrong("role", "is missing: viewer, operator or admin")
+	case asked.Role > x.who.role:
+		wrong("role", "%v is more than your own role, %v", asked.Role, x.who.role)
+	}
+	t.Role = asked.Role.String()
+	for _, s := range asked.Scopes {
+		if !slices.Contains(a.scopes(), s) {
+			wrong("scopes", "unknown scope %.40q: must be one of %s", s, strings.Join(a.scopes(), ", "))
+		}
+	}
+	if !within(asked.Scopes, x.who.scopes) {
+		wrong("scopes", "must be among those of your own token: %s", strings.Join(x.who.scopes, ", "))
+	}
+	switch days := asked.Days; {
+	case days == nil:
+		wrong("days", "is missing: how many days it lasts, 0 if it does not expire")
+	case *days < 0 || *days > maxTokenDays:
+		wrong("days", "must be 0 to %d, is %d", maxTokenDays, *days)
+	case *days > 0:
+		t.Expires = now.AddDate(0, 0, *days)
+	}
+	if own := x.who.token; own != nil && !own.Expires.IsZero() && (t.Expires.IsZero() || t.Expires.After(own.Expires)) {
+		wrong("days", "it must not last longer than your own token, until %s", own.Expires.UTC().Format(time.RFC3339))
+	}
+	switch {
+	case x.who.user != nil && !asked.Service:
+		t.Owner = x.who.user.ID
+	case x.who.role < Administrator:
+		wrong("service", "only admins create tokens that belong to no user")
+	}
+	return t, mistaken(mistakes)
+}
+
+// within reports whether scopes are among others. None are all.
+func within(scopes, others []string) bool {
+	if len(others) == 0 {
+		return true
+	}
+	return len(scopes) > 0 && !slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(others, s) })
+}
+
+func (a *Admin) revokeToken(x *exchange) (any, error) {
+	db, err := a.people.database(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.logins.mayChange(x); err != nil {
+		return nil, err
+	}
+	id := x.r.PathValue("id")
+	owner, problem := a.revokes(x, id)
+	if problem != nil {
+		return nil, problem
+	}
+	if err := db.RemoveToken(x.r.Context(), x.who.String(), id, owner); err != nil {
+		return nil, err
+	}
+	a.people.changed()
+	return a.listTokens(x)
+}
+
+// revokes returns whose tokens the client may revoke; 0: anybody's. A token does not revoke one that may do more, so
+// that whoever finds it cannot shut out its user.
+func (a *Admin) revokes(x *exchange, id string) (owner int64, _ *Problem) {
+	if x.who.role >= Administrator {
+		return 0, nil
+	}
+	if x.who.user == nil {
+		return 0, refuse(http.StatusNotFound, NotFound, "you have no API tokens")
+	}
+	people, problem := a.people.latest(x.r.Context())
+	if problem != nil {
+		return 0, problem
+	}
+	if t := people.tokens[id]; t != nil && x.who.token != nil && roleOf(t.Role) > x.who.role {
+		return 0, refuse(http.StatusForbidden, Forbidden, fmt.Sprintf("the token has the role %s, yours is %v", t.Role, x.who.role))
+	}
+	return x.who.user.ID, nil
+}

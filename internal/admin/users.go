@@ -1,0 +1,235 @@
+package admin
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+// A User may log in, as administrators see it.
+type User struct {
+	Name    string     `json:"name"`
+	Role    Role       `json:"role"`
+	Version int64      `json:"version"` // a change names it, so that nobody overwrites a change unseen
+	Created time.Time  `json:"created"`
+	Login   *time.Time `json:"last_login,omitempty"`
+}
+
+// Users are all users, by name.
+type Users struct {
+	Users []User `json:"users"`
+}
+
+// A NewPassword is a user and, if the server made it, the password. It is not shown again.
+type NewPassword struct {
+	User
+	Password string `json:"password,omitempty"`
+}
+
+func userOf(u *ruledb.User) User {
+	return User{Name: u.Name, Role: roleOf(u.Role), Version: u.Version, Created: u.Created, Login: given(u.LoggedIn)}
+}
+
+// given returns nil for the zero time.
+func given(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// name identifies a client across its sessions and addresses.
+func (c *caller) name() string {
+	switch {
+	case c.user != nil:
+		return "user " + c.user.Name
+	case c.token != nil:
+		return "token " + c.token.ID
+	}
+	return "configuration"
+}
+
+func (a *Admin) listUsers(x *exchange) (any, error) {
+	all, _, err := a.readPeople(x)
+	if err != nil {
+		return nil, err
+	}
+	told := Users{Users: []User{}}
+	for i := range all.Users {
+		told.Users = append(told.Users, userOf(&all.Users[i]))
+	}
+	return told, nil
+}
+
+// readPeople reads users and tokens from the database, with the latest times of use.
+func (a *Admin) readPeople(x *exchange) (*ruledb.People, *ruledb.DB, error) {
+	db, err := a.people.database(x.r.Context())
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := db.People(x.r.Context())
+	return &all, db, err
+}
+
+// tellUser returns a user after a change. The directory learns of the change.
+func (a *Admin) tellUser(x *exchange, db *ruledb.DB, name, made string) (any, error) {
+	a.people.changed()
+	all, err := db.People(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	for i := range all.Users {
+		if all.Users[i].Name == name {
+			return NewPassword{userOf(&all.Users[i]), made}, nil
+		}
+	}
+	return nil, refuse(http.StatusNotFound, NotFound, "the user was removed meanwhile")
+}
+
+func (a *Admin) addUser(x *exchange) (any, error) {
+	var asked struct {
+		Name     string `json:"name"`
+		Role     Role   `json:"role"`
+		Password string `json:"password"`
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	var mistakes []wire.Mistake
+	if err := ruledb.CheckName(asked.Name); err != nil {
+		mistakes = append(mistakes, wire.Mistake{At: "name", Message: err.Error()})
+	}
+	if asked.Role == nobody {
+		mistakes = append(mistakes, wire.Mistake{At: "role", Message: "is missing: viewer, operator or admin"})
+	}
+	if err := mistaken(mistakes); err != nil {
+		return nil, err
+	}
+	db, err := a.people.database(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	hash, made, err := a.hashFor(x.r.Context(), asked.Name, asked.Password)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.AddUser(x.r.Context(), x.who.String(), ruledb.User{Name: asked.Name, Role: asked.Role.String(), Password: hash}); err != nil {
+		return nil, err
+	}
+	return a.tellUser(x, db, asked.Name, made)
+}
+
+func (a *Admin) changeUser(x *exchange) (any, error) {
+	var asked struct {
+		Role    Role  `json:"role"`
+		Version int64 `json:"version"`
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	if asked.Role == nobody {
+		return nil, mistaken([]wire.Mistake{{At: "role", Message: "is missing: viewer, operator or admin"}})
+	}
+	return a.change(x, ruledb.UserChange{Version: asked.Version, Role: asked.Role.String()}, "")
+}
+
+func (a *Admin) setPassword(x *exchange) (any, error) {
+	var asked struct {
+		Password string `json:"password"`
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	hash, made, err := a.hashFor(x.r.Context(), x.r.PathValue("name"), asked.Password)
+	if err != nil {
+		return nil, err
+	}
+	return a.change(x, ruledb.UserChange{Password: hash}, made)
+}
+
+// change changes the user that the path names.
+func (a *Admin) change(x *exchange, c ruledb.UserChange, made string) (any, error) {
+	db, err := a.people.database(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	name := x.r.PathValue("name")
+	if err := db.ChangeUser(x.r.Context(), x.who.String(), name, c); err != nil {
+		return nil, err
+	}
+	return a.tellUser(x, db, name, made)
+}
+
+func (a *Admin) removeUser(x *exchange) (any, error) {
+	var asked struct {
+		Version int64 `json:"version"`
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	db, err := a.people.database(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if err := db.RemoveUser(x.r.Context(), x.who.String(), x.r.PathValue("name"), asked.Version); err != nil {
+		return nil, err
+	}
+	a.people.changed()
+	return a.listUsers(x)
+}
+
+// changeOwnPassword lets users replace their password. It ends their other sessions.
+func (a *Admin) changeOwnPassword(x *exchange) (any, error) {
+	var asked struct {
+		Current  string `json:"current"`
+		Password string `json:"password"`
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	if x.who.user == nil || x.who.session == nil {
+		return nil, refuse(http.StatusConflict, Conflict, "this takes the session of a user: a token has no password")
+	}
+	if asked.Password == "" {
+		return nil, mistaken([]wire.Mistake{{At: "password", Message: "is missing: the new password"}})
+	}
+	if err := a.logins.mayChange(x); err != nil {
+		return nil, err
+	}
+	u, err := a.checkPassword(x, x.who.user.Name, asked.Current)
+	if err != nil {
+		return nil, err
+	}
+	hash, _, err := a.hashFor(x.r.Context(), u.Name, asked.Password)
+	if err != nil {
+		return nil, err
+	}
+	db, err := a.people.database(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if err := db.ChangeUser(x.r.Context(), x.who.String(), u.Name, ruledb.UserChange{Version: u.Version, Password: hash}); err != nil {
+		return nil, err
+	}
+	return a.renew(x, u)
+}
+
+// renew begins a new session for a user whose password was just changed.
+func (a *Admin) renew(x *exchange, u *ruledb.User) (any, error) {
+	a.people.changed()
+	people, problem := a.people.latest(x.r.Context())
+	if problem != nil {
+		return nil, problem
+	}
+	now := people.byID[u.ID]
+	if now == nil {
+		return nil, errOver("the user was removed")
+	}
+	x.who.credential.user, x.who.credential.epoch = now.ID, now.Epoch
+	begun, secret := a.sessions.begin(x.who.credential, sessionOf(x.r))
+	http.SetCookie(x.w, newCookie(x.r, secret))
+	x.who.session = begun
+	return a.session(x)
+}
