@@ -74,7 +74,7 @@ func (f *adminFlags) client(a *app) (*adminClient, error) {
 		errs = append(errs, fmt.Errorf("--server %.128q must be the URL of a server, for example http://127.0.0.1:8091", urlform.Redact(base)))
 	}
 	if token == "" {
-		errs = append(errs, errors.New("no token: set PENSTOCK_TOKEN to the server's admin.token"))
+		errs = append(errs, errors.New("no token: set PENSTOCK_TOKEN to an API token (penstock tokens create) or the server's admin.token"))
 	}
 	if f.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--timeout %v must be positive", f.timeout))

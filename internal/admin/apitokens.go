@@ -189,7 +189,7 @@ func (a *Admin) revokeToken(x *exchange) (any, error) {
 }
 
 // revokes returns whose tokens the client may revoke; 0: anybody's. A token does not revoke one that may do more, so
-// that whoever finds it cannot shut out its user.
+// that anyone who finds it cannot lock out its user.
 func (a *Admin) revokes(x *exchange, id string) (owner int64, _ *Problem) {
 	if x.who.role >= Administrator {
 		return 0, nil

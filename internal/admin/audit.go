@@ -28,7 +28,7 @@ type Deeds struct {
 }
 
 func (a *Admin) audit(x *exchange) (any, error) {
-	db, before, limit, err := a.page(x)
+	db, before, limit, err := a.page(x, a.auditDatabase)
 	if err != nil {
 		return nil, err
 	}
@@ -46,20 +46,28 @@ func (a *Admin) audit(x *exchange) (any, error) {
 	return page, nil
 }
 
-// record adds a change to the audit log, which is in the rules database or, without a database, in the server log.
+// auditDatabase returns the database with the audit log: that of the rules, or that of the users.
+func (a *Admin) auditDatabase(ctx context.Context) (*ruledb.DB, error) {
+	if a.Rules.Service == nil && a.People != nil {
+		return a.People(ctx)
+	}
+	return a.database(ctx)
+}
+
+// record adds a change to the audit log, which is in a database or, without one, in the server log.
 // The change has already been made, so a failure to record it is not an error.
 func (a *Admin) record(x *exchange, action, detail string) {
 	if len(detail) > ruledb.MaxMessage {
 		detail = strings.ToValidUTF8(detail[:ruledb.MaxMessage], "")
 	}
 	at := a.Log.With("actor", x.who.String(), "action", action, "detail", detail)
-	if a.Rules.Service == nil {
+	if a.Rules.Service == nil && a.People == nil {
 		at.Info("audit")
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), 5*time.Second)
 	defer cancel()
-	db, err := a.Rules.Service.Database.DB(ctx)
+	db, err := a.auditDatabase(ctx)
 	if err == nil {
 		err = db.Record(ctx, ruledb.Event{Actor: x.who.String(), Action: action, Detail: detail})
 	}

@@ -181,13 +181,13 @@ func (a *Admin) database(ctx context.Context) (*ruledb.DB, error) {
 const maxPage = 200
 
 // page reads which part of a list is requested, and returns the database to read it from.
-func (a *Admin) page(x *exchange) (db *ruledb.DB, before int64, limit int, err error) {
+func (a *Admin) page(x *exchange, open func(context.Context) (*ruledb.DB, error)) (db *ruledb.DB, before int64, limit int, err error) {
 	q := x.query()
 	before, limit = q.number("before", 0, 0, 1<<53), int(q.number("limit", 50, 1, maxPage))
 	if err := q.err(); err != nil {
 		return nil, 0, 0, err
 	}
-	db, err = a.database(x.r.Context())
+	db, err = open(x.r.Context())
 	return db, before, limit, err
 }
 
@@ -198,7 +198,7 @@ type Versions struct {
 }
 
 func (a *Admin) versions(x *exchange) (any, error) {
-	db, before, limit, err := a.page(x)
+	db, before, limit, err := a.page(x, a.database)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -211,6 +212,21 @@ func (l *loader) checkRules() {
 	}
 	if name, ok := strings.CutPrefix(string(r.Database), "sqlite:"); ok {
 		r.Database = Secret("sqlite:" + l.sqliteFile(name))
+	}
+	l.checkPeople()
+}
+
+// checkPeople checks the database of users.
+func (l *loader) checkPeople() {
+	people := &l.config.Admin.Database
+	if *people == "" {
+		return
+	}
+	if l.config.Rules.Database != "" {
+		l.wrong("admin.database", "rules.database holds the users already: remove admin.database")
+	}
+	if name, ok := strings.CutPrefix(string(*people), "sqlite:"); ok && name != "" && !filepath.IsAbs(name) {
+		*people = Secret("sqlite:" + l.config.InDataDir(name))
 	}
 }
 

@@ -227,10 +227,12 @@ type JWT struct {
 }
 
 type Admin struct {
-	Token           Secret   `key:"token" doc:"bearer token of operators; empty: one is made at the first start, printed once and kept in data_dir as admin_token"`
+	Token           Secret   `key:"token" doc:"bearer token with the role admin, for the first start and for emergencies; empty: one is made at the first start, printed once and kept in data_dir as admin_token"`
 	TokenFile       string   `key:"token_file" doc:"a file that holds token"`
 	ViewerToken     Secret   `key:"viewer_token" doc:"bearer token of those who may only look, Prometheus among them; empty: there are none"`
 	ViewerTokenFile string   `key:"viewer_token_file" doc:"a file that holds viewer_token"`
+	Database        Secret   `key:"database" doc:"sqlite:FILE or postgres://… that holds users, API tokens and the audit if rules are not in a database; FILE is relative to data_dir. With rules.database, they are there"`
+	DatabaseFile    string   `key:"database_file" doc:"a file that holds database, which may have a password in it"`
 	TLS             AdminTLS `key:"tls"`
 }
 

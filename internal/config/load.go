@@ -199,7 +199,7 @@ func (l *loader) readEnv(env []string) {
 
 // readSecrets reads the files that hold secrets.
 func (l *loader) readSecrets() {
-	for _, path := range []string{"key_secret", "admin.token", "admin.viewer_token", "jwt.secret", "rules.database", "store.redis.password", "store.redis.sentinel_password", "store.redis_per_second.password", "store.redis_per_second.sentinel_password"} {
+	for _, path := range []string{"key_secret", "admin.token", "admin.viewer_token", "admin.database", "jwt.secret", "rules.database", "store.redis.password", "store.redis.sentinel_password", "store.redis_per_second.password", "store.redis_per_second.sentinel_password"} {
 		named := l.settings[path+"_file"]
 		file := named.value.String()
 		if file == "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/console"
 	"github.com/penstock-io/penstock/internal/listener"
+	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/memstore"
 )
 
@@ -58,6 +59,14 @@ func (s *Server) newAdmin() (http.Handler, error) {
 	}
 	if s.demo != nil {
 		options.Demo = s.demo
+	}
+	if source := string(s.config.Admin.Database); source != "" {
+		people, err := ruledb.NewOrigin(source, ruledb.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("admin.database: %w", err)
+		}
+		s.atEnd(func() { people.Close() })
+		options.People = people.DB
 	}
 	api, err := admin.New(options)
 	if err != nil {

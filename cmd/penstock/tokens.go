@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/admin"
+)
+
+func newTokensCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "tokens",
+		Short: "Manage API tokens of the admin API",
+		Long: `Manage API tokens: for Prometheus, for deployments, for scripts. A token has a role, which is
+never more than that of its user, and can be limited to scopes: the first parts of the paths
+that it may use, such as rules or metrics. The server stores only its hash.
+
+A token of a user is revoked when the user is removed. A token of a service belongs to nobody
+and stays; only admins create it.`,
+		Example: `  penstock tokens create prometheus --role viewer --scope metrics --days 365 --service
+  penstock tokens create deploy --role operator --scope rules --days 90
+  penstock tokens list
+  penstock tokens revoke k3x9q2ab`,
+		Args:                       noSuchCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newTokensListCommand(a), newTokensCreateCommand(a), newTokensRevokeCommand(a))
+	return c
+}
+
+func newTokensListCommand(a *app) *cobra.Command {
+	var server adminFlags
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List your tokens, or all if you are an admin",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var found admin.Tokens
+			if err := client.ask(c.Context(), http.MethodGet, "/v1/tokens", nil, &found); err != nil {
+				return err
+			}
+			return a.tellTokens(&found)
+		},
+	}
+	server.add(c)
+	return c
+}
+
+func (a *app) tellTokens(found *admin.Tokens) error {
+	if a.json() {
+		return a.writeJSON(found)
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tNAME\tUSER\tROLE\tSCOPES\tEXPIRES\tLAST USED")
+	for _, t := range found.Tokens {
+		expires := timeOrNever(t.Expires)
+		if t.Expired {
+			expires += " (expired)"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%v\t%s\t%s\t%s\n", t.ID, t.Name, cmp.Or(t.User, "-"), t.Role,
+			cmp.Or(strings.Join(t.Scopes, ","), "all"), expires, timeOrNever(t.Used))
+	}
+	return table.Flush()
+}
+
+func newTokensCreateCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var asked struct {
+		Name    string   `json:"name"`
+		Role    string   `json:"role"`
+		Scopes  []string `json:"scopes"`
+		Days    int      `json:"days"`
+		Service bool     `json:"service"`
+	}
+	c := &cobra.Command{
+		Use:   "create NAME --role ROLE",
+		Short: "Create a token and print it once",
+		Long: `Create a token. It is printed once, on stdout, and can do no more than what you have
+authenticated with: role, scopes and expiry.`,
+		Example: `  penstock tokens create deploy --role operator --scope rules --days 90
+  penstock tokens create prometheus --role viewer --scope metrics --days 0 --service > token`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			asked.Name = args[0]
+			var made admin.NewToken
+			if err := client.ask(c.Context(), http.MethodPost, "/v1/tokens", asked, &made); err != nil {
+				return err
+			}
+			if a.json() {
+				return a.writeJSON(&made)
+			}
+			fmt.Fprintf(a.stderr, "created %s (%s). This token is not shown again:\n", made.Name, made.ID)
+			fmt.Fprintln(a.stdout, made.Secret)
+			return nil
+		},
+	}
+	server.add(c)
+	c.Flags().StringVar(&asked.Role, "role", "", "viewer, operator or admin; at most your own")
+	c.Flags().StringSliceVar(&asked.Scopes, "scope", nil, "what it is good for, such as rules or metrics; can be given several times; default: everything that the role may do")
+	c.Flags().IntVar(&asked.Days, "days", 90, "until it expires; 0: never")
+	c.Flags().BoolVar(&asked.Service, "service", false, "it belongs to no user")
+	_ = c.MarkFlagRequired("role") // cannot fail: the flag exists
+	completeValues(c, "role", roleNames...)
+	return c
+}
+
+func newTokensRevokeCommand(a *app) *cobra.Command {
+	var server adminFlags
+	c := &cobra.Command{
+		Use:     "revoke ID",
+		Short:   "Revoke a token",
+		Long:    `Revoke a token by its id (see penstock tokens list). Other nodes refuse it within two seconds.`,
+		Example: `  penstock tokens revoke k3x9q2ab`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var left admin.Tokens
+			if err := client.ask(c.Context(), http.MethodDelete, "/v1/tokens/"+url.PathEscape(args[0]), nil, &left); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stderr, "%s is revoked\n", args[0])
+			if a.json() {
+				return a.writeJSON(&left)
+			}
+			return nil
+		},
+	}
+	server.add(c)
+	return c
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/password"
+)
+
+// roleNames are the roles of users and tokens.
+var roleNames = []string{"viewer", "operator", "admin"}
+
+func newUsersCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "users",
+		Short: "Manage who may use the admin API and the console",
+		Long: `Manage the users of the admin API and the console. They are kept in the rules database (or
+admin.database) and log in with a password on every node that uses it.
+
+A viewer reads, with client identifiers hashed. An operator also sees identifiers, changes
+rules, resets counters and bans clients. An admin also manages users and tokens.
+
+The server's admin.token creates the first user.`,
+		Example: `  penstock users add ann --role admin           # prints a password once
+  penstock users list
+  penstock users role bob operator
+  penstock users password bob --password-file secret.txt
+  penstock users remove bob`,
+		Args:                       noSuchCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newUsersListCommand(a), newUsersAddCommand(a), newUsersRoleCommand(a), newUsersPasswordCommand(a), newUsersRemoveCommand(a))
+	return c
+}
+
+func newUsersListCommand(a *app) *cobra.Command {
+	var server adminFlags
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the users",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var found admin.Users
+			if err := client.ask(c.Context(), http.MethodGet, "/v1/users", nil, &found); err != nil {
+				return err
+			}
+			return a.tellUsers(&found)
+		},
+	}
+	server.add(c)
+	return c
+}
+
+func (a *app) tellUsers(found *admin.Users) error {
+	if a.json() {
+		return a.writeJSON(found)
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tROLE\tCREATED\tLAST LOGIN")
+	for _, u := range found.Users {
+		fmt.Fprintf(table, "%s\t%v\t%s\t%s\n", u.Name, u.Role, u.Created.UTC().Format(time.RFC3339), timeOrNever(u.Login))
+	}
+	return table.Flush()
+}
+
+func timeOrNever(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// passwordFlags say where a new password comes from. It is never an argument, which other users could read.
+type passwordFlags struct{ file string }
+
+func (f *passwordFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.file, "password-file", "", "`file` that holds the password; - is stdin; default: the server makes one and prints it once")
+}
+
+// read returns the password, or "" if the server is to make one.
+func (f *passwordFlags) read(a *app) (string, error) {
+	switch f.file {
+	case "":
+		return "", nil
+	case "-":
+		text, err := io.ReadAll(io.LimitReader(a.stdin, password.MaxBytes+3))
+		return nonEmpty(string(text), "stdin", err)
+	}
+	text, warning, err := config.ReadSecretFile(f.file)
+	if warning != "" {
+		a.warn("--password-file: " + warning)
+	}
+	return nonEmpty(text, f.file, err)
+}
+
+// nonEmpty removes the line end from a password, and refuses an empty one: the server would make another.
+func nonEmpty(text, from string, err error) (string, error) {
+	text = strings.TrimRight(text, "\r\n")
+	if err == nil && text == "" {
+		err = fmt.Errorf("%s holds no password", from)
+	}
+	if err != nil {
+		return "", misused("--password-file: %w", err)
+	}
+	return text, nil
+}
+
+func newUsersAddCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var secret passwordFlags
+	var role string
+	c := &cobra.Command{
+		Use:   "add NAME --role ROLE",
+		Short: "Add a user",
+		Example: `  penstock users add ann --role admin
+  penstock users add bob --role viewer --password-file secret.txt`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			given, err := secret.read(a)
+			if err != nil {
+				return err
+			}
+			body := map[string]any{"name": args[0], "role": role, "password": given}
+			return a.changeUser(c, &server, http.MethodPost, "/v1/users", body)
+		},
+	}
+	server.add(c)
+	secret.add(c)
+	c.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
+	_ = c.MarkFlagRequired("role") // cannot fail: the flag exists
+	completeValues(c, "role", roleNames...)
+	return c
+}
+
+func newUsersRoleCommand(a *app) *cobra.Command {
+	var server adminFlags
+	c := &cobra.Command{
+		Use:   "role NAME ROLE",
+		Short: "Change the role of a user",
+		Long: `Change the role of a user. Open sessions and tokens of the user have the new role at once,
+on other nodes within two seconds. The last admin keeps the role while there are other users.`,
+		Example: `  penstock users role bob operator`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.changeUser(c, &server, http.MethodPut, "/v1/users/"+url.PathEscape(args[0]), map[string]any{"role": args[1]})
+		},
+	}
+	server.add(c)
+	return c
+}
+
+func newUsersPasswordCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var secret passwordFlags
+	c := &cobra.Command{
+		Use:   "password NAME",
+		Short: "Set the password of a user",
+		Long:  `Set the password of a user, which ends all sessions of the user. Tokens stay.`,
+		Example: `  penstock users password bob
+  penstock users password bob --password-file secret.txt`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			given, err := secret.read(a)
+			if err != nil {
+				return err
+			}
+			return a.changeUser(c, &server, http.MethodPut, "/v1/users/"+url.PathEscape(args[0])+"/password", map[string]any{"password": given})
+		},
+	}
+	server.add(c)
+	secret.add(c)
+	return c
+}
+
+// changeUser sends a change of one user. A password that the server made is the only data.
+func (a *app) changeUser(c *cobra.Command, server *adminFlags, method, path string, body any) error {
+	client, err := server.client(a)
+	if err != nil {
+		return err
+	}
+	var changed admin.NewPassword
+	if err := client.ask(c.Context(), method, path, body, &changed); err != nil {
+		return err
+	}
+	if a.json() {
+		return a.writeJSON(&changed)
+	}
+	fmt.Fprintf(a.stderr, "%s is %v\n", changed.Name, changed.Role)
+	if changed.Password != "" {
+		fmt.Fprintln(a.stderr, "This password is not shown again:")
+		fmt.Fprintln(a.stdout, changed.Password)
+	}
+	return nil
+}
+
+func newUsersRemoveCommand(a *app) *cobra.Command {
+	var server adminFlags
+	c := &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove a user",
+		Long: `Remove a user. Its sessions end and its tokens are revoked, on other nodes within two seconds.
+The last admin stays while there are other users.`,
+		Example: `  penstock users remove bob`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var left admin.Users
+			if err := client.ask(c.Context(), http.MethodDelete, "/v1/users/"+url.PathEscape(args[0]), map[string]any{}, &left); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stderr, "%s is removed\n", args[0])
+			if a.json() {
+				return a.writeJSON(&left)
+			}
+			return nil
+		},
+	}
+	server.add(c)
+	return c
+}
