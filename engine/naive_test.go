@@ -33,7 +33,7 @@ type naiveLimit struct {
 
 func (n *naive) decide(c *penstock.Call, now penstock.Instant) (v penstock.Verdict) {
 	v = penstock.Verdict{Now: now, RulesVersion: n.rules.Version}
-	explained := n.rules.Explain(c, now)
+	explained := n.rules.Explain(c, now, nil)
 	switch {
 	case explained.Denied:
 		v.Reason, v.Decision.RetryAfter = penstock.ReasonDenyList, penstock.Never

@@ -95,6 +95,9 @@ func (r *Rule) attributes() []string {
 	for i := range r.Overrides {
 		names = append(names, reads(&r.Overrides[i].item.Conditions)...)
 	}
+	for override := NoOverride; override < len(r.Overrides); override++ {
+		names = append(names, r.numberAttributes(override)...)
+	}
 	for _, name := range []string{r.Cost.Attribute, r.DedupAttribute} {
 		if name != "" {
 			names = append(names, name)

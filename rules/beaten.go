@@ -8,9 +8,14 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// beaten warns about limits that never deny, because another limit of the same rule always denies first.
-func (c *compiler) beaten(limits []penstock.Limit, at []path) {
+// beaten warns about limits that never deny, because another limit of the same rule always denies first. A limit whose
+// number comes from data may deny with some numbers.
+func (c *compiler) beaten(of *compiledLimits, at []path) {
+	limits := of.compiled
 	for i := range limits {
+		if of.isData(i) {
+			continue
+		}
 		for k := range limits {
 			if i != k && beats(&limits[k], &limits[i]) && !(i < k && beats(&limits[i], &limits[k])) {
 				c.warn(at[i], complain("this limit is never reached: %v denies before it", &limits[k]))

@@ -80,6 +80,9 @@ type compiler struct {
 	languages   map[string]*expr.Language // keyed by the wildcards added to the attributes
 	expressions map[string]*expr.Expression
 	written     int // total bytes of all distinct expressions
+
+	named map[string]Source // sources that rates name, by attribute
+	sets  *limitCache       // of limits whose numbers come from data; made when first needed
 }
 
 func newCompiler(doc *Document, o Options) *compiler {
@@ -99,7 +102,8 @@ func newCompiler(doc *Document, o Options) *compiler {
 		languages:   map[string]*expr.Language{},
 		expressions: map[string]*expr.Expression{},
 	}
-	for _, name := range slices.Concat(builtin, o.Provided, slices.Collect(maps.Keys(doc.Attributes))) {
+	c.named = namedSources(doc)
+	for _, name := range slices.Concat(builtin, o.Provided, slices.Collect(maps.Keys(doc.Attributes)), slices.Collect(maps.Keys(c.named))) {
 		c.provided[name] = true
 	}
 	return c
@@ -208,7 +212,8 @@ func (c *compiler) rule(i int, r *Rule, item *index.Item) {
 	c.reach(limits, t, at)
 	r.Limits, r.Policies = limits.meters, policies(t.Name, limits.compiled)
 	r.Dedup = c.dedup(t.Dedup, limits, at.with("dedup"))
-	r.Overrides = c.overrides(t, at, item, limits.compiled)
+	r.numbers = c.numbers(r.Name, &limits, r.Policies, r.Dedup, t)
+	r.Overrides = c.overrides(t, at, item, &limits)
 
 	names := make([]string, len(t.Key))
 	for k := range t.Key {

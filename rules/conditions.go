@@ -125,7 +125,7 @@ func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Val
 	return append(out, more...)
 }
 
-func (c *compiler) overrides(t *RuleTerms, at path, rule *index.Item, own []penstock.Limit) []Override {
+func (c *compiler) overrides(t *RuleTerms, at path, rule *index.Item, own *compiledLimits) []Override {
 	var out []Override
 	rule.Overrides = make([]index.Item, len(t.Overrides))
 	seen := map[string]int{}     // matches that never expire
@@ -153,7 +153,8 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *index.Item, own []pens
 			limits := c.limits(list, t, path{"rules", at[1]})
 			made.Limits, made.Policies = limits.meters, policies(t.Name, limits.compiled)
 			made.Dedup = c.dedup(t.Dedup, limits, path{"rules", at[1], "dedup"})
-			strict = noLooser(limits.compiled, own)
+			made.numbers = c.numbers(t.Name, &limits, made.Policies, made.Dedup, t)
+			strict = own.numbered == nil && noLooser(limits.compiled, own.compiled)
 		}
 		if made.onError == ErrorMatches && !strict {
 			made.onError, item.SkipOnError = ErrorSkips, true // otherwise a client could loosen its limits by causing an error

@@ -99,7 +99,9 @@ type KeyPart struct {
 
 // LimitTerms are a limit as written in the document. A rate alone is a sliding_window_counter.
 type LimitTerms struct {
-	Rate       Rate               `rules:"rate" doc:"How many per how long: 100/1m, 10/s, 5000/month. The words hour, day, week, month and year are calendar periods and need fixed_window. 0/1m blocks."`
+	Rate       Rate               `rules:"rate" doc:"How many per how long: 100/1m, 10/s, 5000/month. The words hour, day, week, month and year are calendar periods and need fixed_window. 0/1m blocks. The number can come from the client's own record instead, within max: \"{claim: quota}/1h\", \"{header: X-Quota}/1h\", an attribute as in \"{quota}/1h\", or an entitlement as in \"{tenant.requests}/1h\": the row that the entitlements table has for the client's tenant. With several, as in \"{tenant.requests | plan.requests}/1h\", the first that exists counts."`
+	Max        int64              `rules:"max" min:"1" max:"1000000000000" doc:"The highest number that data can give the limit; required where the number comes from data. A higher one counts as default."`
+	Default    *int64             `rules:"default" min:"0" max:"1000000000000" doc:"The number where data has none, or one that is invalid; required where the number comes from data. 0 blocks."`
 	Algorithm  penstock.Algorithm `rules:"algorithm" doc:"How requests are counted; sliding_window_counter if not given."`
 	Burst      int64              `rules:"burst" min:"1" max:"1000000000000" doc:"The capacity of a token_bucket; the count of the rate if not given."`
 	Refill     penstock.Refill    `rules:"refill" doc:"How a token_bucket is refilled: continuous, token by token, or interval, all at once at every multiple of the window. continuous if not given."`

@@ -32,6 +32,7 @@ type Considered struct {
 	Key       []penstock.Attribute
 	Override  int // NoOverride: the limits are the rule's own
 	Limits    []*algorithm.Meter
+	Numbers   []Number // of the limits
 	Unlimited bool
 
 	Failures []string // expressions that could not be evaluated, and the consequence
@@ -54,15 +55,20 @@ const (
 )
 
 // Explain returns what Match finds, and why the other rules do not match. It checks every rule, so it is for
-// people, not for every request.
-func (s *Snapshot) Explain(call *penstock.Call, now penstock.Instant) *Explanation {
+// people, not for every request. Numbers of limits are looked up in entitlements, which may be nil.
+func (s *Snapshot) Explain(call *penstock.Call, now penstock.Instant, entitlements Entitlements) *Explanation {
 	v := s.index.Values(call)
+	data := dataAt(entitlements, now)
 	e := &Explanation{Rules: make([]Considered, 0, len(s.all))}
 	if e.Denied = e.consult(s.deny, ErrorMatches, v); !e.Denied {
 		e.Allowed = e.consult(s.allow, ErrorSkips, v)
 	}
 	for i := range s.all {
-		e.Rules = append(e.Rules, s.consider(&s.all[i], now, v))
+		c := s.consider(&s.all[i], now, v)
+		if c.Matches {
+			c.numbersFor(call, data)
+		}
+		e.Rules = append(e.Rules, c)
 	}
 	return e
 }

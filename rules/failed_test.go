@@ -144,7 +144,7 @@ rules:
   - {name: denies, key: [], limits: [1/1m], match: {when: int(plan) > 3, on_error: deny}}
   - {name: tries, mode: shadow, key: [], limits: [1/1m], match: {when: int(plan) > 3, on_error: deny}}
 `)
-	e := s.Explain(callOf("", "plan", "x"), 1)
+	e := s.Explain(callOf("", "plan", "x"), 1, nil)
 	for i, want := range []struct {
 		matches, refuses bool
 		says             string

@@ -187,7 +187,7 @@ func (l *LimitTerms) readNode(r *reader, n *node) {
 
 func (l *LimitTerms) toNode() *node {
 	if *l == (LimitTerms{Rate: l.Rate}) {
-		return scalarOf(l.Rate.String())
+		return textNode(l.Rate.String())
 	}
 	return fieldsToNode(reflect.ValueOf(l).Elem())
 }

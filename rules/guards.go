@@ -148,14 +148,7 @@ func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *algorit
 	if t == nil || c.source.find(at).Kind != strictdoc.Mapping || !limits.complete || len(limits.compiled) == 0 {
 		return nil
 	}
-	least := slices.MinFunc(limits.compiled, smaller)
-	terms := algorithm.DedupTerms{TTL: time.Duration(t.TTL), MaxReplays: cmp.Or(t.MaxReplays, 1), Beside: least}
-	const defaultPercent = 10
-	if terms.Budget = t.ReplayBudget.Count; terms.Budget == 0 {
-		percent := cmp.Or(t.ReplayBudget.Percent, defaultPercent)
-		terms.Budget = max(1, least.Count/100*percent+least.Count%100*percent/100)
-	}
-	dedup, err := terms.Compile()
+	dedup, err := dedupTerms(t, limits.usual).Compile()
 	for _, e := range fieldErrors(err) {
 		where := at.with(e.Field)
 		if e.Field != "ttl" && e.Field != "max_replays" {
@@ -166,6 +159,18 @@ func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *algorit
 		}
 	}
 	return dedup
+}
+
+// dedupTerms returns the terms of a rule's dedup for some limits.
+func dedupTerms(t *DedupTerms, limits []penstock.Limit) algorithm.DedupTerms {
+	least := slices.MinFunc(limits, smaller)
+	terms := algorithm.DedupTerms{TTL: time.Duration(t.TTL), MaxReplays: cmp.Or(t.MaxReplays, 1), Beside: least}
+	const defaultPercent = 10
+	if terms.Budget = t.ReplayBudget.Count; terms.Budget == 0 {
+		percent := cmp.Or(t.ReplayBudget.Percent, defaultPercent)
+		terms.Budget = max(1, least.Count/100*percent+least.Count%100*percent/100)
+	}
+	return terms
 }
 
 // smaller orders limits by how much they allow. Concurrency limits come last, because they do not bound the

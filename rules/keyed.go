@@ -16,12 +16,12 @@ type KeyedMatcher interface {
 // rule is included if the attributes fill its key. Wildcards of the rule's path are given by name or by a path. A
 // call without a domain covers every domain. The limits are those after overrides, as far as the attributes
 // determine them. Keyed is for operators, not for every request. A Matcher that is a [KeyedMatcher] answers for
-// its own rules.
-func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant) []Considered {
+// its own rules. Numbers of limits are looked up in entitlements, which may be nil.
+func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant, entitlements Entitlements) []Considered {
 	if m, ok := s.Matcher.(KeyedMatcher); ok {
 		return m.Keyed(call)
 	}
-	v := s.index.Values(call)
+	v, data := s.index.Values(call), dataAt(entitlements, now)
 	var found []Considered
 	for i := range s.all {
 		r := &s.all[i]
@@ -37,6 +37,7 @@ func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant) []Considered
 		if len(r.item.Path.Wildcards()) == 0 || r.item.PathHolds(v) { // otherwise wildcards in overrides have no value
 			c.override(now, v)
 		}
+		c.numbersFor(call, data)
 		found = append(found, c)
 	}
 	return found

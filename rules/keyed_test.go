@@ -59,7 +59,7 @@ func TestKeyed(t *testing.T) {
 			call.Attributes = append(call.Attributes, penstock.Attribute{Name: test.attributes[i], Value: test.attributes[i+1]})
 		}
 		var got []string
-		for _, c := range snapshot.Keyed(&call, now) {
+		for _, c := range snapshot.Keyed(&call, now, nil) {
 			text := fmt.Sprint(c.Rule.Name, " ", c.Key)
 			if c.Override != rules.NoOverride {
 				text += fmt.Sprint(" override ", c.Override)
@@ -84,7 +84,7 @@ func TestKeyedAsMatched(t *testing.T) {
 		call.Attributes = []penstock.Attribute{{Name: "user", Value: "u1"}, {Name: "ip", Value: "192.0.2.1"}, {Name: "method", Value: "GET"}, {Name: "path", Value: path}, {Name: "plan", Value: "gold"}}
 		var m rules.Match
 		snapshot.Match(&call, now, &m)
-		keyed := snapshot.Keyed(&call, now)
+		keyed := snapshot.Keyed(&call, now, nil)
 		for _, matched := range m.Rules {
 			i := slices.IndexFunc(keyed, func(c rules.Considered) bool { return c.Rule == matched.Rule })
 			if i < 0 {

@@ -18,11 +18,14 @@ type limitList struct {
 	scope uint64 // of an override with its own counters; 0: the rule's counters
 }
 
-// compiledLimits are the limits of a list that are valid.
+// compiledLimits are the limits of a list that are valid. Where the number comes from data, compiled has the highest
+// one, and usual the default.
 type compiledLimits struct {
 	compiled []penstock.Limit
-	meters   []*algorithm.Meter
-	complete bool // all limits of the list are valid
+	usual    []penstock.Limit
+	meters   []*algorithm.Meter // of usual
+	numbered []numbered         // one for each limit if numbers come from data; otherwise nil
+	complete bool               // all limits of the list are valid
 }
 
 // ownLimits returns a rule's limits, with short forms written out.
@@ -60,6 +63,7 @@ func (c *compiler) ownLimits(t *RuleTerms, at path) limitList {
 func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLimits {
 	out := compiledLimits{complete: true}
 	var at []path
+	var terms []*LimitTerms
 	for i := range list.terms {
 		limit, ok := c.limit(&list.terms[i], list.at(i))
 		if !ok {
@@ -74,9 +78,11 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 		}
 		out.compiled = append(out.compiled, limit)
 		at = append(at, list.at(i))
+		terms = append(terms, &list.terms[i])
 	}
 	c.number(out.compiled, at)
-	for i, limit := range out.compiled {
+	out.usual = c.usual(&out, terms, t, at, ruleAt)
+	for i, limit := range out.usual {
 		meter := c.meter(limit)
 		if meter == nil { // more equal limits than ordinals
 			c.fail(at[i], complain("too many limits of this kind and window"))
@@ -87,7 +93,7 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 		c.waits(meter, at[i])
 	}
 	if out.complete && len(out.meters) == len(list.terms) {
-		c.beaten(out.compiled, at)
+		c.beaten(&out, at)
 	}
 	return out
 }
@@ -133,6 +139,9 @@ func (c *compiler) limit(t *LimitTerms, at path) (penstock.Limit, bool) {
 	}
 	before := c.mistakes
 	c.checkTerms(t, at)
+	if c.checkData(t, at); t.Rate.From != "" {
+		l.Count = t.Max
+	}
 	if t.Concurrent != 0 {
 		l.Algorithm, l.Count, l.Window = penstock.Concurrency, t.Concurrent, time.Duration(t.TTL)
 	} else if l.Algorithm == 0 {

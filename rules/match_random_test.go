@@ -88,7 +88,7 @@ func checkRandom(t *rapid.T) {
 
 // checkExplainedAt compares an explanation with a match.
 func checkExplainedAt(t rapid.TB, s *Snapshot, call *penstock.Call, now penstock.Instant, m *Match) {
-	e := s.Explain(call, now)
+	e := s.Explain(call, now, nil)
 	if e.Denied != m.Denied || e.Allowed != m.Allowed || len(e.Rules) != len(s.all) {
 		t.Fatalf("%+v: explained as denied %v, allowed %v by %d rules; matched as %v, %v of %d", call, e.Denied, e.Allowed, len(e.Rules), m.Denied, m.Allowed, len(s.all))
 	}

@@ -160,12 +160,12 @@ func TestExplain(t *testing.T) {
 		{WrongDomain, `the domain is "default", not "mail"`},
 		{WhenFailed, `the expression int(plan) > 3 failed, so it does not hold: `},
 	} {
-		e := s.Explain(call, penstock.InstantOf(naive.Moment.Add(48*time.Hour)))
+		e := s.Explain(call, penstock.InstantOf(naive.Moment.Add(48*time.Hour)), nil)
 		if got := e.Rules[i]; got.Reason != want.reason || !strings.HasPrefix(got.Why, want.says) || got.Matches != (want.reason == "") {
 			t.Errorf("%s: %v %s %q; want %s %q", got.Rule.Name, got.Matches, got.Reason, got.Why, want.reason, want.says)
 		}
 	}
-	e := s.Explain(call, penstock.InstantOf(naive.Moment))
+	e := s.Explain(call, penstock.InstantOf(naive.Moment), nil)
 	user := e.Rules[1]
 	if user.Override != 2 || len(user.Limits) != 1 || user.Limits[0].Limit().Count != 5 || user.Unlimited {
 		t.Errorf("after overrides: %+v", user)
@@ -177,7 +177,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("key %+v, override %d", device.Key, device.Override)
 	}
 
-	alice := s.Explain(callOf("", "user", "alice", "path", "/", "method", "GET"), 1)
+	alice := s.Explain(callOf("", "user", "alice", "path", "/", "method", "GET"), 1, nil)
 	if got := alice.Rules[1]; !got.Unlimited || got.Override != 1 || len(got.Limits) != 0 {
 		t.Errorf("unlimited: %+v", got)
 	}
@@ -187,20 +187,20 @@ func TestExplain(t *testing.T) {
 	if got := alice.Rules[4]; got.Reason != WrongValue || got.Why != `ip is missing, not "10.0.0.0/8" or "10.1.0.0/16" or "10.1.2.3"` {
 		t.Errorf("value: %+v", got)
 	}
-	if got := s.Explain(callOf(""), 1).Rules[1]; got.Reason != KeyIncomplete || !strings.Contains(got.Why, "lacks user") || !strings.Contains(got.Why, "user?") {
+	if got := s.Explain(callOf(""), 1, nil).Rules[1]; got.Reason != KeyIncomplete || !strings.Contains(got.Why, "lacks user") || !strings.Contains(got.Why, "user?") {
 		t.Errorf("key: %+v", got)
 	}
-	if e := s.Explain(callOf("", "ip", "192.0.2.66"), 1); !e.Denied || e.Allowed || e.Entry != 1 || !e.Rules[0].Matches {
+	if e := s.Explain(callOf("", "ip", "192.0.2.66"), 1, nil); !e.Denied || e.Allowed || e.Entry != 1 || !e.Rules[0].Matches {
 		t.Errorf("denied: %+v", e)
 	}
-	if e := s.Explain(callOf("", "ip", "192.0.2.1"), 1); e.Denied || !e.Allowed || e.Entry != 0 {
+	if e := s.Explain(callOf("", "ip", "192.0.2.1"), 1, nil); e.Denied || !e.Allowed || e.Entry != 0 {
 		t.Errorf("allowed: %+v", e)
 	}
 }
 
 func TestExplainTellsOfOverridesThatFail(t *testing.T) {
 	s := compiled(t, `rules: [{name: a, key: [], limits: [1/1m], overrides: [{match: {when: int(plan) > 3}, limits: unlimited}]}]`)
-	got := s.Explain(callOf("", "plan", "x"), 1).Rules[0]
+	got := s.Explain(callOf("", "plan", "x"), 1, nil).Rules[0]
 	if !got.Matches || got.Override != NoOverride || got.Unlimited || len(got.Failures) != 1 || !strings.HasPrefix(got.Failures[0], "override 0: the expression int(plan) > 3 failed") {
 		t.Errorf("%+v", got)
 	}
@@ -212,7 +212,7 @@ func TestExplanationsAreBounded(t *testing.T) {
 		values += "v" + strings.Repeat("i", i) + ", "
 	}
 	s := compiled(t, `rules: [{name: a, key: [], limits: [1/1m], match: {user: [`+values+`z]}}]`)
-	got := s.Explain(callOf("", "user", strings.Repeat("é", 100_000)), 1).Rules[0]
+	got := s.Explain(callOf("", "user", strings.Repeat("é", 100_000)), 1, nil).Rules[0]
 	if len(got.Why) > 1000 || !strings.Contains(got.Why, "93 others") || !strings.Contains(got.Why, "…") {
 		t.Errorf("%d bytes: %.1000s", len(got.Why), got.Why)
 	}

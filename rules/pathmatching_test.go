@@ -79,7 +79,7 @@ func TestPathMatchingAllocatesNothing(t *testing.T) {
 func TestKeyedByPath(t *testing.T) {
 	s := compiled(t, pathRules)
 	var keys []string
-	for _, c := range s.Keyed(callOf("", "path", "/LOGIN/;x"), 1) {
+	for _, c := range s.Keyed(callOf("", "path", "/LOGIN/;x"), 1, nil) {
 		for _, a := range c.Key {
 			keys = append(keys, c.Rule.Name+" "+a.Value)
 		}

@@ -48,7 +48,7 @@ func TestKeysOfPrefixes(t *testing.T) {
 func TestKeyedPrefixes(t *testing.T) {
 	s := compiled(t, prefixRules)
 	for _, ip := range []string{"2001:db9:1:2::3", "2001:db9:1::", "2001:db9:1::/48"} {
-		found := s.Keyed(callOf("default", "ip", ip), 1)
+		found := s.Keyed(callOf("default", "ip", ip), 1, nil)
 		if len(found) != 3 || fmt.Sprint(found[1].Key) != "[{ip 2001:db9:1::/48}]" {
 			t.Errorf("%s: %+v", ip, found)
 		}

@@ -18,6 +18,8 @@ type Rate struct {
 	Count  int64
 	Window time.Duration
 	Period penstock.Period
+
+	From string // where the count comes from, such as "claim: quota" or "tenant.requests | plan.requests"; "": it is Count
 }
 
 // A Duration is a length of time as people write it: 30s, 1h30m, 2d.
@@ -80,7 +82,7 @@ func parseRate(text string) (Rate, *complaint) {
 	if before == "" {
 		return Rate{}, complain("%.40q does not say how much", text).but("write for example 100%.20s", text)
 	}
-	count, c := parseCount(before)
+	count, from, c := parseRateCount(before)
 	if c != nil {
 		return Rate{}, c
 	}
@@ -96,7 +98,7 @@ func parseRate(text string) (Rate, *complaint) {
 		if err := period.UnmarshalText([]byte(name)); err != nil {
 			return Rate{}, complain("%v", err).in(offset)
 		}
-		return Rate{Count: count, Period: period}, nil
+		return Rate{Count: count, From: from, Period: period}, nil
 	}
 	if digits == "" {
 		after = "1" + after
@@ -111,7 +113,7 @@ func parseRate(text string) (Rate, *complaint) {
 		}
 		return Rate{}, c
 	}
-	return Rate{Count: count, Window: window}, nil
+	return Rate{Count: count, From: from, Window: window}, nil
 }
 
 // lengthLike returns a length of time close to a calendar period.
@@ -202,9 +204,9 @@ func runes(s string) int { return len([]rune(s)) }
 // String formats the rate so that parsing returns the same rate.
 func (r Rate) String() string {
 	if r.Period != penstock.NoPeriod {
-		return fmt.Sprintf("%d/%v", r.Count, r.Period)
+		return fmt.Sprintf("%s/%v", r.countText(), r.Period)
 	}
-	return fmt.Sprintf("%d/%v", r.Count, Duration(r.Window))
+	return fmt.Sprintf("%s/%v", r.countText(), Duration(r.Window))
 }
 
 // String formats the duration in the longest unit that divides it.

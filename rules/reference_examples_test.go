@@ -50,6 +50,8 @@ var referenceExamples = map[string]string{
 
 	"rules[].limits[].rate":       "limits:\n  - {rate: 100/1m}",
 	"rules[].limits[].algorithm":  "limits:\n  - {rate: 1000/1h, algorithm: sliding_window_log}",
+	"rules[].limits[].max":        "limits:\n  - {rate: \"{claim: quota}/1h\", max: 100000, default: 100}",
+	"rules[].limits[].default":    "limits:\n  - {rate: \"{plan.requests}/1h\", max: 100000, default: 100}",
 	"rules[].limits[].burst":      "limits:\n  - {rate: 10/s, burst: 20, algorithm: token_bucket}",
 	"rules[].limits[].refill":     "limits:\n  - {rate: 3/60s, burst: 3, algorithm: token_bucket, refill: interval}",
 	"rules[].limits[].queue":      "limits:\n  - {rate: 4/60s, queue: 6, algorithm: leaky_bucket}",

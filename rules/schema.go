@@ -79,7 +79,7 @@ const durationPattern = "([0-9]+(ms|s|m|min|h|d|w))+"
 
 // textPatterns are the schemas of single values.
 var textPatterns = map[reflect.Type]map[string]any{
-	reflect.TypeFor[Rate]():      patternSchema("^[0-9][0-9_]*/(" + durationPattern + "|ms|s|m|min|h|d|w|hour|day|week|month|year)$"),
+	reflect.TypeFor[Rate]():      patternSchema(`^([0-9][0-9_]*|\{[^{}/]+\})/(` + durationPattern + "|ms|s|m|min|h|d|w|hour|day|week|month|year)$"),
 	reflect.TypeFor[Duration]():  patternSchema("^" + durationPattern + "$"),
 	reflect.TypeFor[Seconds]():   anyOf(map[string]any{"type": "integer", "minimum": 1}, patternSchema("^"+durationPattern+"$")),
 	reflect.TypeFor[Budget]():    anyOf(map[string]any{"type": "integer", "minimum": 1}, patternSchema("^([1-9][0-9]?|100)%$")),

@@ -46,9 +46,10 @@ type Rule struct {
 	Key      []KeyPart
 	Subjects storage.RuleHasher // made from the key's values, in its order
 
-	Limits    []*algorithm.Meter // at least one
-	Policies  []string           // name of each limit: the rule's name, or rule:1m if there are several
-	Overrides []Override         // the first that holds replaces the limits
+	// Limits has at least one limit. Where numbers come from data, it has the defaults: see LimitsFor.
+	Limits    []*algorithm.Meter
+	Policies  []string   // name of each limit: the rule's name, or rule:1m if there are several
+	Overrides []Override // the first that holds replaces the limits
 
 	Cost           Cost
 	Outcome        *Outcome           // nil: no condition about the response
@@ -66,6 +67,7 @@ type Rule struct {
 
 	item    *index.Item // which requests the rule applies to
 	onError OnError
+	numbers *numbers // of Limits; nil: all are the document's
 }
 
 // An Override replaces a rule's limits for some of its requests.
@@ -84,6 +86,7 @@ type Override struct {
 
 	item    *index.Item // which of the rule's requests the override applies to
 	onError OnError
+	numbers *numbers // of Limits; nil: all are the document's
 }
 
 // A Cost says what a request costs under a rule. The zero Cost means the cost that the call states. A call of

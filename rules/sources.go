@@ -26,6 +26,10 @@ func (c *compiler) sources() (all []attribute.Source) {
 			Attribute: name, Header: s.Header, Cookie: s.Cookie, Query: s.Query, Claim: s.Claim, Certificate: s.Certificate,
 		})
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.named)) {
+		s := c.named[name]
+		all = append(all, attribute.Source{Attribute: name, Header: s.Header, Claim: s.Claim})
+	}
 	return all
 }
 

@@ -50,7 +50,7 @@ func TestWildcardsAsKeys(t *testing.T) {
 		}
 		checkExplainedAt(t, s, test.call, 1, &m)
 	}
-	e := s.Explain(callOf("", "path", "/users/7/posts/1/a/b", "user", "u"), 1)
+	e := s.Explain(callOf("", "path", "/users/7/posts/1/a/b", "user", "u"), 1, nil)
 	want := []penstock.Attribute{{Name: "user", Value: "u"}, {Name: "post", Value: "1"}, {Name: "rest", Value: "a/b"}}
 	if got := e.Rules[1].Key; !slices.Equal(got, want) {
 		t.Errorf("explained with the key %+v", got)

@@ -57,7 +57,7 @@ from headers, cookies and so on, by the names that the rules give them.`,
 			if err != nil {
 				return err
 			}
-			return a.tellExplained(&explained{Explanation: admin.Explain(snapshot, call, penstock.InstantOf(now))})
+			return a.tellExplained(&explained{Explanation: admin.Explain(snapshot, call, penstock.InstantOf(now), nil)})
 		},
 	}
 	flags.add(c)
@@ -117,6 +117,29 @@ func reasons(r *admin.Considered) string {
 	if r.Unlimited {
 		parts = append(parts, "unlimited")
 	}
-	parts = append(parts, r.Limits...)
+	for i, limit := range r.Limits {
+		if i < len(r.Numbers) {
+			limit += originText(&r.Numbers[i])
+		}
+		parts = append(parts, limit)
+	}
 	return strings.Join(append(parts, r.Failures...), "; ")
+}
+
+// originText says where the number of a limit comes from, unless it is simply the document's.
+func originText(n *admin.Number) string {
+	text := ""
+	switch {
+	case n.Reason != "":
+		text = "default: " + n.Why
+	case n.Source != "":
+		text = fmt.Sprintf("from the %s %s, value %.64q", n.Origin, n.Source, n.Value)
+	}
+	if n.Until != nil {
+		text = strings.TrimSpace(text + " until " + n.Until.Format(time.RFC3339))
+	}
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
 }

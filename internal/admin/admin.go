@@ -33,8 +33,10 @@ type Options struct {
 	// People opens the database with users and API tokens; nil: that of the rules, if there is one.
 	People func(context.Context) (*ruledb.DB, error)
 
-	Rules   Rules
-	Store   Store
+	Rules        Rules
+	Store        Store
+	Entitlements rules.Entitlements // that the node decides by; nil: none
+
 	Local   penstock.Store // counts while Store is unavailable; nil: none
 	Forget  Forget         // drops what else this node holds about a key; nil: nothing
 	Traffic *traffic.Traffic

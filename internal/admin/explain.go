@@ -26,6 +26,7 @@ type Considered struct {
 	Why       string   `json:"why,omitempty"`
 	Key       Echo     `json:"key,omitempty"`
 	Limits    []string `json:"limits,omitempty"`
+	Numbers   []Number `json:"numbers,omitempty"` // of the limits, in their order
 	Unlimited bool     `json:"unlimited,omitempty"`
 	Override  *int     `json:"override,omitempty"`     // counted from 0
 	Own       bool     `json:"own_counters,omitempty"` // the override has its own counters
@@ -37,9 +38,10 @@ type Considered struct {
 // it would tell viewers the masked form of a value of their choice.
 type Echo map[string]string
 
-// Explain reports which rules apply to a request, and why the others do not.
-func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant) *Explanation {
-	found := s.Explain(call, now)
+// Explain reports which rules apply to a request, and why the others do not. Numbers of limits are looked up in
+// entitlements, which may be nil.
+func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant, entitlements rules.Entitlements) *Explanation {
+	found := s.Explain(call, now, entitlements)
 	e := &Explanation{Entry: found.Entry, Rules: []Considered{}}
 	switch {
 	case found.Denied:
@@ -68,7 +70,30 @@ func consider(c *rules.Considered) Considered {
 	for _, meter := range c.Limits {
 		r.Limits = append(r.Limits, meter.String())
 	}
+	for i := range c.Numbers {
+		r.Numbers = append(r.Numbers, numberOf(&c.Numbers[i]))
+	}
 	return r
+}
+
+// A Number says where the number of a limit comes from.
+type Number struct {
+	Number int64        `json:"number"`
+	Origin rules.Origin `json:"origin"`
+	Source string       `json:"source,omitempty"` // as the rate names it
+	Value  string       `json:"value,omitempty"`  // of the attribute that was read
+	Max    int64        `json:"max,omitempty"`    // that data may set
+	Until  *time.Time   `json:"until,omitempty"`
+	Reason string       `json:"reason,omitempty"` // why it is the default
+	Why    string       `json:"why,omitempty"`
+}
+
+func numberOf(n *rules.Number) Number {
+	told := Number{Number: n.Number, Origin: n.Origin, Source: n.Source, Value: n.Value, Max: n.Max, Until: timeOrNil(n.Until), Why: n.Why()}
+	if n.Reason != rules.NoFallback {
+		told.Reason = n.Reason.String()
+	}
+	return told
 }
 
 // asked describes a client or a request.
@@ -119,5 +144,5 @@ func (a *Admin) explain(x *exchange) (any, error) {
 	if !asked.At.IsZero() {
 		at = asked.At
 	}
-	return Explain(a.Rules.Live.Load(), call, penstock.InstantOf(at)), nil
+	return Explain(a.Rules.Live.Load(), call, penstock.InstantOf(at), a.Entitlements), nil
 }

@@ -46,22 +46,22 @@ func (a *Admin) resetKey(x *exchange) (any, error) {
 	})
 }
 
-// everything returns all counters that a rule can have for a subject, whichever override applied. It returns several
-// groups because the number of charges in a group is bounded.
+// everything returns all counters that a rule can have for a subject, whichever override applied. Of the counters that
+// numbers from data have, it returns those of the given attributes and those that this node used lately. It returns
+// several groups because the number of charges in a group is bounded.
 func (s *subject) everything() []storage.Group {
 	meters := map[uint64]*algorithm.Meter{}
-	add := func(limits []*algorithm.Meter, dedup *algorithm.Dedup) {
-		for _, m := range limits {
+	for _, m := range s.Limits { // where numbers come from data, KnownLimits may lack them
+		meters[m.Fingerprint] = m
+	}
+	s.Rule.KnownLimits(func(l *rules.Limits) {
+		for _, m := range l.Meters {
 			meters[m.Fingerprint] = m
 		}
-		if dedup != nil {
-			meters[dedup.Budget.Fingerprint] = dedup.Budget
+		if l.Dedup != nil {
+			meters[l.Dedup.Budget.Fingerprint] = l.Dedup.Budget
 		}
-	}
-	add(s.Rule.Limits, s.Rule.Dedup)
-	for i := range s.Rule.Overrides {
-		add(s.Rule.Overrides[i].Limits, s.Rule.Overrides[i].Dedup)
-	}
+	})
 	var groups []storage.Group
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(meters)), storage.MaxCharges) {
 		g := storage.Group{Subject: s.id, Penalty: s.Rule.Penalty}

@@ -46,7 +46,7 @@ func (a *Admin) find(w *whom, mistakes ...wire.Mistake) ([]subject, error) {
 		return nil, err
 	}
 	var found []subject
-	for _, c := range a.Rules.Live.Load().Keyed(call, penstock.InstantOf(a.Now())) {
+	for _, c := range a.Rules.Live.Load().Keyed(call, penstock.InstantOf(a.Now()), a.Entitlements) {
 		tells := slices.ContainsFunc(c.Key, func(part penstock.Attribute) bool { return part.Value != "" })
 		if w.Rule == "" && tells || c.Rule.Name == w.Rule {
 			found = append(found, newSubject(c))

@@ -57,7 +57,7 @@ descriptors:
 		if s.Match(&penstock.Call{Domain: "d", Attributes: entries("a", "y"), Cost: 1}, 0, &m); len(m.Rules) != 0 {
 			t.Error("other matchers find what the files say")
 		}
-		keyed := s.Keyed(&penstock.Call{Attributes: entries("a", "y")}, 0)
+		keyed := s.Keyed(&penstock.Call{Attributes: entries("a", "y")}, 0, nil)
 		if len(keyed) != 1 || keyed[0].Rule != s.Rules[0] || keyed[0].Key[0] != entries("a", "y")[0] {
 			t.Errorf("limits that count a client: %+v", keyed)
 		}
