@@ -14,10 +14,10 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	}
 	for _, test := range allocationCases {
 		t.Run(test.name, func(t *testing.T) {
-			e := newEngine(t, test.rules, engine.Options{})
+			e := newEngine(t, test.rules, engine.Options{Entitlements: table{{"plan", "gold", "requests"}: {Number: 1_000_000}}})
 			c := penstock.Call{Cost: 1, ID: "call-1", Attributes: []penstock.Attribute{
 				{Name: "ip", Value: "192.0.2.1"}, {Name: "method", Value: "GET"}, {Name: "host", Value: "example.org"},
-				{Name: "path", Value: "/search"}, {Name: "user", Value: "u1"},
+				{Name: "path", Value: "/search"}, {Name: "user", Value: "u1"}, {Name: "quota", Value: "1000000"}, {Name: "plan", Value: "gold"}, {Name: "bad", Value: "many"},
 			}}
 			var v penstock.Verdict
 			decide := func() {
@@ -74,5 +74,9 @@ rules:
   - {name: none, key: [user], limits: [{rate: 0/1m, algorithm: fixed_window}, 1000/1d]}
   - {name: tried, mode: shadow, key: [], limits: [1000000000/1m]}
 `, penstock.ReasonOverLimit},
+	{"number of a claim, in the key", `rules: [{name: one, key: [user, quota], limits: [{rate: "{quota}/1h", max: 1000000000, default: 1}]}]`, penstock.ReasonOK},
+	{"number of a claim", `rules: [{name: one, key: [user], limits: [{rate: "{quota}/1h", max: 1000000000, default: 1}]}]`, penstock.ReasonOK},
+	{"bad number", `rules: [{name: one, key: [user], limits: [{rate: "{bad}/1h", max: 1000000000, default: 1000000}]}]`, penstock.ReasonOK},
+	{"entitlement", `rules: [{name: one, key: [user], limits: [{rate: "{user.requests | plan.requests}/1h", max: 1000000000, default: 1}]}]`, penstock.ReasonOK},
 	{"cost without its attribute", `rules: [{name: one, key: [user], cost: {attribute: tokens}, limits: [1000000000/1m]}]`, penstock.ReasonOK},
 }

@@ -160,7 +160,7 @@ func TestEchoAllocatesNothing(t *testing.T) {
 	}
 	for _, test := range allocationCases {
 		e := newEngine(t, test.rules, engine.Options{Local: newMemory(t)})
-		c := penstock.Call{Cost: 2, Attributes: attributes("ip", "192.0.2.1", "path", "/search", "user", "u1")}
+		c := penstock.Call{Cost: 2, Attributes: attributes("ip", "192.0.2.1", "path", "/search", "user", "u1", "quota", "1000000")}
 		var v penstock.Verdict
 		decide := func() { _ = e.Decide(t.Context(), &c, &v) }
 		decide()

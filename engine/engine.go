@@ -28,6 +28,10 @@ type Options struct {
 	// Blocks are keys whose requests are denied before any list or rule is consulted; nil: there are none.
 	Blocks *blocklist.List
 
+	// Entitlements are the numbers of limits that rules take from a table. Without them, such limits have their
+	// default.
+	Entitlements rules.Entitlements
+
 	// Nodes returns how many nodes share the limits, for rules that divide them while Store does not answer;
 	// the default is one. It is called often.
 	Nodes func() int
@@ -73,6 +77,9 @@ type Observation struct {
 	// Block is what denied the request, or nil. Then no rule was matched.
 	Block *blocklist.Block
 
+	// Fallbacks are the limits that have their default number, because data had no valid one for this request.
+	Fallbacks []rules.Fallback
+
 	// Beyond is how many of the rules that apply were left out, because a request can be charged under at
 	// most [storage.MaxGroups]: shadow rules first, then the last in the document.
 	Beyond int
@@ -94,6 +101,7 @@ type Engine struct {
 	observe func(*Observation)
 	now     func() penstock.Instant // nil: the clocks
 
+	data     rules.Data       // numbers of limits
 	follower storage.Follower // the local store; nil: it cannot learn
 	books    books
 
@@ -129,6 +137,7 @@ func New(o Options) (*Engine, error) {
 	if e.blocks == nil {
 		e.blocks = new(blocklist.List)
 	}
+	e.data = rules.Data{Entitlements: o.Entitlements, Now: e.instant}
 	e.follower, _ = o.Local.(storage.Follower)
 	if o.Local != nil {
 		e.books.charger, _ = o.Store.(storage.LateCharger)
@@ -137,7 +146,7 @@ func New(o Options) (*Engine, error) {
 	if e.observe == nil {
 		e.observe = func(*Observation) {}
 	}
-	e.works.New = func() any { return &work{refunds: o.Refunds} }
+	e.works.New = func() any { return &work{refunds: o.Refunds, data: &e.data} }
 	e.parties.New = func() any { return new(party) }
 	return e, nil
 }
@@ -284,7 +293,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 func (e *Engine) tell(c *penstock.Call, v *penstock.Verdict, w *work, err error) {
 	w.observation = Observation{
 		Call: c, Verdict: v, Err: err, Rules: w.snapshot, Matched: w.matched.Rules, Failures: w.failures,
-		Block: w.block, Beyond: w.beyond,
+		Block: w.block, Fallbacks: w.fallbacks, Beyond: w.beyond,
 	}
 	e.observe(&w.observation)
 	w.observation = Observation{}

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -20,16 +21,12 @@ func (e *Engine) Forget(s storage.Subject, onlyBan bool, before penstock.Instant
 			continue
 		}
 		g := storage.Group{Subject: s, Penalty: r.Penalty}
-		add := func(limits []*algorithm.Meter) {
-			for _, m := range limits {
-				g.Charges = append(g.Charges, algorithm.Charge{Meter: m})
-			}
-		}
 		if !onlyBan {
-			add(r.Limits)
-			for i := range r.Overrides {
-				add(r.Overrides[i].Limits)
-			}
+			r.KnownLimits(func(l *rules.Limits) {
+				for _, m := range l.Meters {
+					g.Charges = append(g.Charges, algorithm.Charge{Meter: m})
+				}
+			})
 		}
 		e.follower.Forget(&g, before)
 	}

@@ -256,7 +256,7 @@ func (e *Engine) book(w *work) {
 		if !out.Taken || out.Replay || !w.asked[i].isLive() || g.Leased || g.Reserve != 0 {
 			continue
 		}
-		limits := w.asked[i].limits()
+		limits := w.asked[i].limits.Meters
 		for j := range g.Charges {
 			e.books.enter(g.Subject, limits[j], g.Charges[j].Cost, w.turn.Outcome.Now)
 		}

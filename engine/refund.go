@@ -65,7 +65,7 @@ func (e *Engine) refundGroup(ctx context.Context, c *penstock.Call, v *penstock.
 	for k, charge := range g.Charges {
 		if m := charge.Meter; m.Returns() == nil && (s.Verb == penstock.Release || m.CanRefund()) {
 			s.Charges = append(s.Charges, algorithm.Charge{Meter: m, Cost: charge.Cost})
-			policies = append(policies, a.policies[k])
+			policies = append(policies, a.limits.Policies[k])
 		}
 	}
 	if len(s.Charges) == 0 {

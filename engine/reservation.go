@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -17,22 +18,31 @@ import (
 // The name of a reservation holds what any node needs to conclude it: for each rule that took something, its
 // number, the subject, the nonce and the limits. A keyed checksum prevents forgery.
 //
-//	version(1) flags(1) { rule(8) subject(16) nonce(8) override(2) limits(4) }... checksum(8), in base64url
+//	version(1) flags(1) { rule(8) subject(16) nonce(8) override(2) limits(4) [numbers] }... checksum(8), in base64url
+//
+// Where numbers of limits come from data, they follow, so that the reservation is concluded by the counters and with
+// the numbers that it was made with. The version is then 2.
+//
+//	numbers: how many(1) { count(8) scope(8) }...
 
 const (
 	reservationVersion = 1
-	reservationLocal   = 1 << 0 // in flags: taken from the local store
-	reservationBooked  = 1 << 1 // and to be charged to the shared one when it is settled
+	reservationNumbers = 2 // version of a reservation with numbers
 
-	onlyLeases = 1 << 15 // in override: the other bits are its index, counted from 1; 0: the rule's own limits
+	reservationLocal  = 1 << 0 // in flags: taken from the local store
+	reservationBooked = 1 << 1 // and to be charged to the shared one when it is settled
+
+	onlyLeases  = 1 << 15 // in override: the other bits are its index, counted from 1; 0: the rule's own limits
+	withNumbers = 1 << 14 // in override
 
 	headBytes     = 2
 	takenBytes    = 8 + 16 + 8 + 2 + 4
+	numberBytes   = 8 + 8
 	checksumBytes = 8
 )
 
 // MaxReservationID is the maximum length of the name of a reservation.
-const MaxReservationID = (4*(headBytes+storage.MaxGroups*takenBytes+checksumBytes) + 2) / 3
+const MaxReservationID = (4*(headBytes+storage.MaxGroups*(takenBytes+1+rules.MaxDataLimits*numberBytes)+checksumBytes) + 2) / 3
 
 // A taken is what one rule took.
 type taken struct {
@@ -42,7 +52,8 @@ type taken struct {
 	match    uint16             // of an override that shares the rule's counters; 0: another override, or the rule itself
 	subject  storage.Subject
 	nonce    uint64
-	booked   bool // when it is settled: the local store took it, and the shared one has not charged it
+	numbers  []rules.LimitNumber // that data gave to limits, in their order
+	booked   bool                // when it is settled: the local store took it, and the shared one has not charged it
 }
 
 // reservation names what the request took that can be given back, or what the original of a duplicate took;
@@ -109,35 +120,53 @@ func shorter(a, b time.Duration) time.Duration {
 func (w *work) appendTaken(id []byte, i int, nonce uint64, permits bool) []byte {
 	g, a := &w.turn.Ticket.Groups[i], &w.asked[i]
 	override := uint16(a.override + 1)
+	t := taken{numbers: numbersOf(&a.limits)}
 	if permits {
 		override |= onlyLeases
+	} else if len(t.numbers) > 0 {
+		override |= withNumbers
+		id[0] = reservationNumbers
 	}
-	var t taken
 	t.pick(a.rule, override)
 	id = binary.BigEndian.AppendUint64(id, a.rule.Subjects.Number())
 	id = append(id, g.Subject[:]...)
 	id = binary.BigEndian.AppendUint64(id, nonce)
 	id = binary.BigEndian.AppendUint16(id, override)
-	return binary.BigEndian.AppendUint32(id, t.digest())
+	id = binary.BigEndian.AppendUint32(id, t.digest())
+	if override&withNumbers != 0 {
+		id = append(id, byte(len(t.numbers)))
+		for _, n := range t.numbers {
+			id = binary.BigEndian.AppendUint64(id, uint64(n.Count))
+			id = binary.BigEndian.AppendUint64(id, n.Scope)
+		}
+	}
+	return id
+}
+
+// numbersOf returns the numbers that come from data.
+func numbersOf(l *rules.Limits) (all []rules.LimitNumber) {
+	for _, n := range l.Data {
+		if n.IsData {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 // pick selects the limits of a rule, or of an override, that a reservation covers.
 func (t *taken) pick(r *rules.Rule, override uint16) {
-	limits, policies := r.Limits, r.Policies
-	t.match = 0
-	if n := int(override &^ onlyLeases); n > len(r.Overrides) {
-		limits = nil
-	} else if n > 0 {
-		o := &r.Overrides[n-1]
-		limits, policies = o.Limits, o.Policies
-		if !o.OwnCounters {
-			t.match = uint16(o.MatchID) | 1
-		}
+	t.rule, t.limits, t.policies, t.match = r, nil, nil, 0
+	n := int(override &^ (onlyLeases | withNumbers))
+	if n > len(r.Overrides) {
+		return
 	}
-	t.rule, t.limits, t.policies = r, nil, nil
-	for i, m := range limits {
+	if n > 0 && !r.Overrides[n-1].OwnCounters {
+		t.match = uint16(r.Overrides[n-1].MatchID) | 1
+	}
+	limits, _ := r.LimitsWith(n-1, t.numbers) // the defaults if the rule has other numbers now
+	for i, m := range limits.Meters {
 		if override&onlyLeases == 0 || m.Kind == algorithm.KindLeases {
-			t.limits, t.policies = append(t.limits, m), append(t.policies, policies[i])
+			t.limits, t.policies = append(t.limits, m), append(t.policies, limits.Policies[i])
 		}
 	}
 }
@@ -192,17 +221,27 @@ func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, 
 	}
 	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	rest := len(id) - headBytes - checksumBytes
-	if err != nil || rest < takenBytes || rest%takenBytes != 0 || len(text) != base64.RawURLEncoding.EncodedLen(len(id)) { // the decoder skips line ends
+	if err != nil || rest < takenBytes || len(text) != base64.RawURLEncoding.EncodedLen(len(id)) { // the decoder skips line ends
 		return fail("it does not look like one")
 	}
 	body, sum := id[:len(id)-checksumBytes], id[len(id)-checksumBytes:]
-	if id[0] != reservationVersion || subtle.ConstantTimeCompare(checksum(s, body), sum) == 0 {
+	if id[0] != reservationVersion && id[0] != reservationNumbers || subtle.ConstantTimeCompare(checksum(s, body), sum) == 0 {
 		return fail("it was not given out here, or under another key_secret")
 	}
-	for part := body[headBytes:]; len(part) > 0; part = part[takenBytes:] {
+	for part := body[headBytes:]; len(part) > 0; {
+		if len(part) < takenBytes {
+			return fail("it does not look like one")
+		}
 		t := taken{subject: storage.Subject(part[8:24]), nonce: binary.BigEndian.Uint64(part[24:])}
 		r := s.Numbered(binary.BigEndian.Uint64(part))
-		if r != nil && t.find(r, binary.BigEndian.Uint16(part[32:]), binary.BigEndian.Uint32(part[34:])) {
+		override, limits := binary.BigEndian.Uint16(part[32:]), binary.BigEndian.Uint32(part[34:])
+		part = part[takenBytes:]
+		if override&withNumbers != 0 {
+			if part, err = t.readNumbers(part); err != nil {
+				return fail(err.Error())
+			}
+		}
+		if r != nil && t.find(r, override, limits) {
 			all = append(all, t)
 		}
 	}
@@ -210,4 +249,19 @@ func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, 
 		return fail("its rule is gone, or has other limits now")
 	}
 	return all, body[1], nil
+}
+
+// readNumbers reads the numbers of limits, and returns what follows.
+func (t *taken) readNumbers(part []byte) ([]byte, error) {
+	if len(part) == 0 || len(part) < 1+int(part[0])*numberBytes {
+		return nil, errors.New("it ends within its numbers")
+	}
+	n := int(part[0])
+	for part = part[1:]; n > 0; n-- {
+		t.numbers = append(t.numbers, rules.LimitNumber{
+			IsData: true, Count: int64(binary.BigEndian.Uint64(part)), Scope: binary.BigEndian.Uint64(part[8:]),
+		})
+		part = part[numberBytes:]
+	}
+	return part, nil
 }

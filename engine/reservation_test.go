@@ -3,6 +3,7 @@ package engine_test
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/quick"
@@ -101,7 +102,7 @@ func TestReservationOfAnotherVersion(t *testing.T) {
 		sum := compile(t, placesAndTokens).Hasher.Call("reservation\x00" + string(body))
 		return base64.RawURLEncoding.EncodeToString(append(body, sum[:8]...))
 	}
-	if err := release(t, e, signed(id[0]+1)); !errors.Is(err, penstock.ErrNoReservation) {
+	if err := release(t, e, signed(id[0]+2)); !errors.Is(err, penstock.ErrNoReservation) {
 		t.Errorf("the next version: %v", err)
 	}
 	if signed(id[0]) != name {
@@ -149,14 +150,19 @@ func TestLongestReservation(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("rules:\n")
 	for i := range storage.MaxGroups {
-		text.WriteString("  - {name: places-" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ", key: [], limits: [{concurrent: 5, ttl: 30s}]}\n")
+		text.WriteString("  - {name: places-" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ", key: [], reserve: {ttl: 60s}, limits: [{concurrent: 5, ttl: 30s}")
+		for k := range rules.MaxDataLimits {
+			fmt.Fprintf(&text, `, {rate: "{quota}/%dh", max: %d, default: 1}`, k+1, 100*(k+1))
+		}
+		text.WriteString("]}\n")
 	}
 	e := newEngine(t, text.String(), engine.Options{Now: func() penstock.Instant { return beginning }})
 	var v penstock.Verdict
-	if err := e.Decide(t.Context(), &penstock.Call{Cost: 1}, &v); err != nil || len(v.Reservation) != engine.MaxReservationID {
+	call := &penstock.Call{Cost: 1, Reserve: true, Attributes: []penstock.Attribute{{Name: "quota", Value: "7"}}}
+	if err := e.Decide(t.Context(), call, &v); err != nil || len(v.Reservation) != engine.MaxReservationID {
 		t.Fatalf("%v: a name of %d bytes; the longest has %d", err, len(v.Reservation), engine.MaxReservationID)
 	}
-	if err := e.Conclude(t.Context(), &penstock.Conclusion{Reservation: v.Reservation, Verb: penstock.Release}, &v); err != nil || len(v.Limits) != storage.MaxGroups {
+	if err := e.Conclude(t.Context(), &penstock.Conclusion{Reservation: v.Reservation, Verb: penstock.Release}, &v); err != nil || len(v.Limits) != storage.MaxGroups*(1+rules.MaxDataLimits) {
 		t.Errorf("%v: %d limits", err, len(v.Limits))
 	}
 	for i := range v.Limits {

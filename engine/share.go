@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
@@ -12,7 +14,12 @@ type shares struct {
 	of    *rules.Snapshot
 	nodes int
 	parts map[*algorithm.Meter]*algorithm.Meter
+
+	// recent are parts of limits whose numbers come from data, which are not known in advance.
+	recent [1 << 10]atomic.Pointer[recentShare]
 }
+
+type recentShare struct{ of, part *algorithm.Meter }
 
 // sharesFor returns the shares under the rules for the current number of nodes.
 func (e *Engine) sharesFor(s *rules.Snapshot) *shares {
@@ -29,7 +36,7 @@ func (e *Engine) sharesFor(s *rules.Snapshot) *shares {
 }
 
 func newShares(s *rules.Snapshot, nodes int) *shares {
-	all := &shares{s, nodes, map[*algorithm.Meter]*algorithm.Meter{}}
+	all := &shares{of: s, nodes: nodes, parts: map[*algorithm.Meter]*algorithm.Meter{}}
 	for _, r := range s.Rules {
 		if r.OnStoreError != rules.FailDivided {
 			continue
@@ -44,12 +51,17 @@ func newShares(s *rules.Snapshot, nodes int) *shares {
 
 func (s *shares) add(limits []*algorithm.Meter) {
 	for _, m := range limits {
-		part, err := divide(m.Limit(), int64(s.nodes)).Compile()
-		if err != nil {
-			part = m // what cannot be divided is enforced in full
-		}
-		s.parts[m] = part
+		s.parts[m] = s.divided(m)
 	}
+}
+
+// divided returns the part of a limit that one node enforces.
+func (s *shares) divided(m *algorithm.Meter) *algorithm.Meter {
+	part, err := divide(m.Limit(), int64(s.nodes)).Compile()
+	if err != nil {
+		return m // what cannot be divided is enforced in full
+	}
+	return part
 }
 
 // divide returns the n-th part of a limit, rounded up: n nodes allow less than n more than one would.
@@ -84,6 +96,19 @@ func (s *shares) meter(r *rules.Rule, m *algorithm.Meter) *algorithm.Meter {
 		if part := s.parts[m]; part != nil {
 			return part
 		}
+		return s.recentPart(m)
 	}
 	return m
+}
+
+// recentPart returns the part of a limit whose number comes from data.
+func (s *shares) recentPart(m *algorithm.Meter) *algorithm.Meter {
+	hash := (m.Fingerprint ^ uint64(m.Count)<<20) * 0x9e3779b97f4a7c15
+	slot := &s.recent[hash>>54]
+	if known := slot.Load(); known != nil && known.of == m {
+		return known.part
+	}
+	made := &recentShare{m, s.divided(m)}
+	slot.Store(made)
+	return made.part
 }

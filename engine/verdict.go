@@ -63,7 +63,7 @@ func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decis
 		if d := &decisions[j]; g.BannedUntil != 0 && !d.Allowed || charges[j].CannotWait(d) {
 			d.Remaining = 0 // what is left is not available to this client now
 		}
-		if add(v, a.rule, a.policies[j], charges[j].Meter, &decisions[j]) {
+		if add(v, a.rule, a.limits.Policies[j], charges[j].Meter, &decisions[j]) {
 			v.BannedUntil = g.BannedUntil
 		}
 		v.Limits[len(v.Limits)-1].Banned = g.BannedUntil != 0

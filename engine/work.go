@@ -20,7 +20,9 @@ type work struct {
 	charges []algorithm.Charge // of all groups
 
 	block       *blocklist.Block // denies the request; nil: none
+	data        *rules.Data      // the engine's
 	failures    []RuleFailure
+	fallbacks   []rules.Fallback
 	refused     *rules.Rule // it applies and failed, and its failure policy denies
 	beyond      int
 	uncharged   bool // the shared store has certainly not charged the request
@@ -32,25 +34,17 @@ type work struct {
 // asked is what a group of the ticket was built from.
 type asked struct {
 	rule     *rules.Rule
-	override int // or rules.NoOverride
-	policies []string
+	override int          // or rules.NoOverride
+	limits   rules.Limits // in full, even if this node enforces only a part of them
 }
 
 func (a *asked) isLive() bool { return a.rule.Mode != rules.Shadow }
-
-// limits returns those of the rule or its override in full, even if this node enforces only a part of them.
-func (a *asked) limits() []*algorithm.Meter {
-	if a.override == rules.NoOverride {
-		return a.rule.Limits
-	}
-	return a.rule.Overrides[a.override].Limits
-}
 
 func (w *work) reset(s *rules.Snapshot) {
 	w.snapshot = s
 	w.matched.Rules = w.matched.Rules[:0]
 	w.turn.Ticket, w.turn.Err = storage.Ticket{Groups: w.turn.Ticket.Groups[:0]}, nil
-	w.asked, w.charges, w.failures = w.asked[:0], w.charges[:0], w.failures[:0]
+	w.asked, w.charges, w.failures, w.fallbacks = w.asked[:0], w.charges[:0], w.failures[:0], w.fallbacks[:0]
 	w.block, w.refused, w.beyond, w.uncharged = nil, nil, 0, false
 }
 
@@ -110,19 +104,15 @@ func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 		}
 	}()
 	r := m.Rule
-	limits, policies, dedup := r.Limits, r.Policies, r.Dedup
-	if m.Override != rules.NoOverride {
-		o := &r.Overrides[m.Override]
-		if o.Unlimited {
-			return nil
-		}
-		limits, policies, dedup = o.Limits, o.Policies, o.Dedup
+	if m.Override != rules.NoOverride && r.Overrides[m.Override].Unlimited {
+		return nil
 	}
+	limits := r.LimitsFor(m.Override, c, m.Key, w.data, &w.fallbacks)
 	cost, reserve := costOf(r, c), reserveFor(r, c)
 	if reserve == 0 && cost > 0 && w.isNamed(c) {
-		reserve = returnableFor(limits)
+		reserve = returnableFor(limits.Meters)
 	}
-	for _, meter := range limits {
+	for _, meter := range limits.Meters {
 		if meter.Kind == algorithm.KindLeases || reserve != 0 {
 			w.turn.Ticket.Nonce = w.nonce(c)
 		}
@@ -138,11 +128,11 @@ func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 
 		Returnable: w.refunds || r.Reserve != 0 || r.Cost.Afterwards(),
 	}
-	if dedup != nil {
-		g.Dedup, g.Call = dedup, w.callID(r, c)
+	if limits.Dedup != nil {
+		g.Dedup, g.Call = limits.Dedup, w.callID(r, c)
 	}
 	w.turn.Ticket.Groups = append(w.turn.Ticket.Groups, g)
-	w.asked = append(w.asked, asked{r, m.Override, policies})
+	w.asked = append(w.asked, asked{r, m.Override, limits})
 	return nil
 }
 
