@@ -2,6 +2,7 @@ package decisionlog
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/penstock-io/penstock"
@@ -16,6 +17,17 @@ const shownHash = 12
 func (l *Log) ruleFailed(f *engine.RuleFailure) {
 	if nth, keep := l.sample(&l.failing, f.Rule.Name, ruleFailure); keep {
 		l.write(ruleFailure, nth, append(errorAttrs(f.Err), slog.String("rule", f.Rule.Name)))
+	}
+}
+
+// badNumber logs data that cannot be the number of a limit. The default applies instead.
+func (l *Log) badNumber(f *rules.Fallback) {
+	if nth, keep := l.sample(&l.failing, f.Rule.Name, badNumber); keep {
+		l.write(badNumber, nth, []slog.Attr{
+			slog.String("rule", f.Rule.Name), slog.String("policy", f.Policy), slog.String("reason", f.Reason.String()),
+			slog.String("source", f.Source), slog.String("value", fmt.Sprintf("%.64s", f.Value)),
+			slog.Int64("max", f.Max), slog.Int64("used_instead", f.Number),
+		})
 	}
 }
 
@@ -72,7 +84,10 @@ func keyHash(m *rules.Matched) string { return m.Rule.Subjects.Subject(m.Key...)
 
 func (l *Log) stateAttrs(m *rules.Matched, now penstock.Instant) []slog.Attr {
 	limits := m.Rule.Limits
-	if m.Override != rules.NoOverride {
+	switch {
+	case m.Rule.FromData(m.Override):
+		limits = nil // unknown here
+	case m.Override != rules.NoOverride:
 		limits = m.Rule.Overrides[m.Override].Limits
 	}
 	hash := keyHash(m)

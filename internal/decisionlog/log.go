@@ -84,6 +84,11 @@ func (l *Log) Observe(o *engine.Observation) {
 	for i := range o.Failures {
 		l.ruleFailed(&o.Failures[i])
 	}
+	for i := range o.Fallbacks {
+		if o.Fallbacks[i].Reason.IsBad() {
+			l.badNumber(&o.Fallbacks[i])
+		}
+	}
 	switch {
 	case errors.Is(o.Err, penstock.ErrInvalid):
 		l.invalid(o)

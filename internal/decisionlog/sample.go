@@ -21,15 +21,16 @@ const (
 	invalidCall
 	storeFailure
 	ruleFailure
+	badNumber
 	kinds
 )
 
 func (k kind) String() string {
-	return [...]string{"allowed", "denied", "invalid call", "the store failed", "a rule could not be evaluated"}[k]
+	return [...]string{"allowed", "denied", "invalid call", "the store failed", "a rule could not be evaluated", "data is not the number of a limit, using its default"}[k]
 }
 
 func (k kind) level() slog.Level {
-	return [...]slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelWarn, slog.LevelError, slog.LevelError}[k]
+	return [...]slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelWarn, slog.LevelError, slog.LevelError, slog.LevelWarn}[k]
 }
 
 // of returns what a kind is counted by.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/rules"
 )
 
 // A collector makes metrics from counts kept elsewhere, when they are scraped.
@@ -76,6 +77,11 @@ func (c *collector) calls(out sender) {
 		}
 		if of.Failures > 0 {
 			out.count(ruleFailures, of.Failures, rule)
+		}
+		for reason, n := range of.Fallbacks {
+			if n > 0 {
+				out.count(numberFallbacks, n, rule, rules.FallbackReason(reason).String())
+			}
 		}
 	})
 }

@@ -31,6 +31,7 @@ rules:
   - {name: login, match: {path: /login}, key: [ip], limits: [{rate: 2/1h, algorithm: fixed_window}]}
   - {name: tried, match: {path: /login}, key: [ip], limits: [{rate: 1/1h, algorithm: fixed_window}], mode: shadow}
   - {name: fails, match: {path: /login, when: int(ip) > 0, on_error: skip}, key: [ip], limits: [1/1h]}
+  - {name: entitled, match: {path: /login}, key: [ip], limits: [{rate: "{ip.logins}/1h", max: 1000, default: 100}]}
 `
 
 // A node has decisions that are timed and counted, in memory.
@@ -142,6 +143,7 @@ func TestMetrics(t *testing.T) {
 		`penstock_rule_decisions_total{quality="exact",result="shadow_allowed",rule="tried"} 3`,
 		`penstock_rule_decisions_total{quality="exact",result="shadow_denied",rule="tried"} 4`,
 		`penstock_rule_failures_total{rule="fails"} 7`,
+		`penstock_limit_number_fallbacks_total{reason="missing",rule="entitled"} 7`,
 		`penstock_shadow_denied_total 4`,
 		`penstock_invalid_calls_total 1`,
 		`penstock_decision_duration_seconds_count 7`, // the two batches count once each

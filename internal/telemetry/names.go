@@ -4,13 +4,14 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // All metric names. docs/reference/metrics.md is generated from them.
 var (
-	decisions    = describe("decisions_total", "Calls decided, by whether they were allowed, why, and what it was decided on.", "result", "reason", "quality")
-	ruled        = describe("rule_decisions_total", "Calls decided under each rule. Of a rule in shadow mode, what it would have decided.", "rule", "result", "quality")
-	shadowed     = describe("shadow_denied_total", "Calls that some rule in shadow mode would have denied.")
-	invalid      = describe("invalid_calls_total", "Calls that could not be decided, as they say what cannot be.")
-	refusedInput = describe("invalid_requests_total", "Requests from Envoy that were refused because they are invalid, as a whole or some of their descriptors, by service.", "service")
-	ruleFailures = describe("rule_failures_total", "Times that a rule, or an override of it, could not be evaluated for a call. on_error says what happened to the call.", "rule")
-	leftOut      = describe("rules_left_out_total", "Times that a rule was not asked, as too many applied to one call.")
+	decisions       = describe("decisions_total", "Calls decided, by whether they were allowed, why, and what it was decided on.", "result", "reason", "quality")
+	ruled           = describe("rule_decisions_total", "Calls decided under each rule. Of a rule in shadow mode, what it would have decided.", "rule", "result", "quality")
+	shadowed        = describe("shadow_denied_total", "Calls that some rule in shadow mode would have denied.")
+	invalid         = describe("invalid_calls_total", "Calls that could not be decided, as they say what cannot be.")
+	refusedInput    = describe("invalid_requests_total", "Requests from Envoy that were refused because they are invalid, as a whole or some of their descriptors, by service.", "service")
+	ruleFailures    = describe("rule_failures_total", "Times that a rule, or an override of it, could not be evaluated for a call. on_error says what happened to the call.", "rule")
+	numberFallbacks = describe("limit_number_fallbacks_total", "Times that a limit had its default number because data had no valid one: missing (no entitlement, claim or header), not_a_number, above_max, not_possible.", "rule", "reason")
+	leftOut         = describe("rules_left_out_total", "Times that a rule was not asked, as too many applied to one call.")
 
 	storeUp      = describe("store_up", "1 if calls are decided by the shared store, 0 while they are not.")
 	storeRefused = describe("store_calls_refused_total", "Calls that were not sent to the store, as it had failed.")

@@ -75,6 +75,9 @@ func (s *shard) count(o *engine.Observation) {
 	for i := range o.Failures {
 		s.tally(o.Failures[i].Rule).counts.Failures++
 	}
+	for i := range o.Fallbacks {
+		s.tally(o.Fallbacks[i].Rule).counts.Fallbacks[o.Fallbacks[i].Reason]++
+	}
 	limits, shadow := v.Limits, false
 	for i := range o.Matched {
 		m := &o.Matched[i]

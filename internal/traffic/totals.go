@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
 )
 
 const (
@@ -63,6 +64,9 @@ func resultOf(shadow, allowed bool) Result {
 type RuleTotals struct {
 	Decisions [results][qualities]int64
 	Failures  int64 // times that the rule could not be evaluated
+
+	// Fallbacks are the times that a limit had its default number because data had no valid one, by reason.
+	Fallbacks [rules.FallbackReasons]int64
 }
 
 func (t *RuleTotals) add(u *RuleTotals) {
@@ -72,6 +76,9 @@ func (t *RuleTotals) add(u *RuleTotals) {
 		}
 	}
 	t.Failures += u.Failures
+	for reason := range t.Fallbacks {
+		t.Fallbacks[reason] += u.Fallbacks[reason]
+	}
 }
 
 // Counts are the numbers of requests in a period: for all rules, or under one.
