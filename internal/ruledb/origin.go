@@ -134,7 +134,7 @@ func (o *Origin) Watch(ctx context.Context, changed func(), failed func(error)) 
 	var listener sync.WaitGroup
 	defer listener.Wait()
 	listener.Go(func() {
-		poll.Listen(ctx, o.db.engine.listen, wake.Wake, func(err error) {
+		poll.Listen(ctx, o.db.engine.listen, o.db.watchers.wake, func(err error) {
 			select {
 			case failures <- o.db.failed("listen to", err):
 			case <-ctx.Done():
