@@ -52,7 +52,10 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 
 // conclude sends the settlement of one rule and adds its outcome to the verdict.
 func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penstock.Conclusion, t *taken, v *penstock.Verdict) error {
-	s, policies := t.settlement(c)
+	s, policies, err := t.settlement(c)
+	if err != nil {
+		e.failed(&RuleFailure{t.rule, err})
+	}
 	if len(s.Charges) == 0 {
 		return nil // the estimate stays
 	}
@@ -84,10 +87,18 @@ func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penst
 func (t *taken) isShadow() bool { return t.rule.Mode == rules.Shadow }
 
 // settlement returns what a conclusion asks of the store, and the policy of each charge. If the cost is still
-// unknown, the estimate stays: only permits are settled then.
-func (t *taken) settlement(c *penstock.Conclusion) (s storage.Settlement, policies []string) {
+// unknown, the estimate stays: only permits are settled then. The error is of a condition about the response: the
+// settlement then is as if that were unknown.
+func (t *taken) settlement(c *penstock.Conclusion) (s storage.Settlement, policies []string, err error) {
 	cost, known := settledCost(t.rule, c)
 	s = storage.Settlement{Subject: t.subject, Nonce: t.nonce, Verb: c.Verb, Overage: overageOf(t.rule)}
+	if t.rule.Outcome != nil && t.cost > 0 && c.Verb == penstock.Settle && c.Response != nil {
+		var strikes bool
+		if cost, strikes, err = t.outcome(c.Response, cost, known); strikes {
+			s.Strike = t.rule.Penalty
+		}
+		known = true
+	}
 	for i, m := range t.limits {
 		if known || c.Verb != penstock.Settle || m.Kind == algorithm.KindLeases {
 			s.Charges = append(s.Charges, algorithm.Charge{Meter: m, Cost: cost})
@@ -97,7 +108,21 @@ func (t *taken) settlement(c *penstock.Conclusion) (s storage.Settlement, polici
 	if c.Verb == penstock.Renew {
 		s.TTL = cmp.Or(c.TTL, t.rule.Reserve, settleWithin)
 	}
-	return s, policies
+	return s, policies, err
+}
+
+// outcome returns what a request costs in the end, according to its response, and whether it is a strike. The charge
+// is the cost that the response contains, or else what was reserved.
+func (t *taken) outcome(r *penstock.Response, cost int64, known bool) (_ int64, strikes bool, err error) {
+	if !known {
+		cost = t.cost
+	}
+	charges, err := t.rule.Outcome.Charges(r)
+	if !charges {
+		cost = 0
+	}
+	strikes, failed := t.rule.Outcome.Strikes(r)
+	return cost, strikes, errors.Join(err, failed)
 }
 
 // report adds the store's answer to the verdict.
@@ -110,7 +135,14 @@ func (t *taken) report(v *penstock.Verdict, s *storage.Settlement, out *storage.
 		v.Allowed, v.Reason = false, penstock.ReasonOverLimit
 	}
 	for i := range out.Decisions {
-		add(v, t.rule, policies[i], s.Charges[i].Meter, &out.Decisions[i])
+		d := &out.Decisions[i]
+		if out.BannedUntil != 0 {
+			d.Remaining, d.RetryAfter = 0, max(d.RetryAfter, out.BannedUntil.Sub(out.Now))
+		}
+		if add(v, t.rule, policies[i], s.Charges[i].Meter, d) && out.BannedUntil != 0 {
+			v.Reason, v.BannedUntil = penstock.ReasonBanned, out.BannedUntil
+		}
+		v.Limits[len(v.Limits)-1].Banned = out.BannedUntil != 0
 	}
 }
 
@@ -126,7 +158,7 @@ func renewedFor(s *storage.Settlement, out *storage.Settled) time.Duration {
 }
 
 // giveUpPlaces releases the permits that shadow rules have taken for a request that was denied and will never
-// run. Their other charges stay.
+// run, and the charges that its response would have decided. Their other charges stay.
 func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store) {
 	settler, ok := store.(storage.Settler)
 	if !ok {
@@ -138,8 +170,9 @@ func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store
 			continue
 		}
 		s := storage.Settlement{Subject: w.turn.Ticket.Groups[i].Subject, Nonce: g.Nonce, Verb: penstock.Release}
+		whole := w.asked[i].rule.Outcome != nil && !g.Replay
 		for _, c := range w.turn.Ticket.Groups[i].Charges {
-			if c.Meter.Kind == algorithm.KindLeases {
+			if whole || c.Meter.Kind == algorithm.KindLeases {
 				s.Charges = append(s.Charges, c)
 			}
 		}

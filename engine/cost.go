@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// settleWithin is how long the response of a request may take if its cost comes with the response and the
-// rule does not set a time.
+// settleWithin is how long the response of a request may take if it decides what is charged and the rule
+// does not set a time.
 const settleWithin = 5 * time.Minute
 
 // costOf returns what a request costs under a rule when it is decided: an estimate if the cost comes with the
@@ -50,7 +50,7 @@ func costFrom(cost *rules.Cost, text string) int64 {
 func reserveFor(r *rules.Rule, c *penstock.Call) time.Duration {
 	asks := c.Reserve && r.Reserve != 0
 	switch {
-	case c.Cost == 0 || !asks && !r.Cost.Afterwards():
+	case c.Cost == 0 || !asks && !r.Corrected():
 		return 0
 	case asks:
 		return cmp.Or(c.TTL, r.Reserve)

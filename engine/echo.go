@@ -124,10 +124,19 @@ func (x *echo) tell(e *Engine, shares *shares, r *rules.Rule, who storage.Subjec
 	}
 }
 
-// echoSettled updates the local store with the settled cost of a reservation of the shared one.
+// echoSettled updates the local store with the settled cost of a reservation of the shared one, and with the ban that
+// the settlement may have caused.
 func (e *Engine) echoSettled(r *rules.Rule, s *storage.Settlement, out *storage.Settled) {
-	if e.local != nil && r != nil && countsHere(r) && s.Verb == penstock.Settle && out.Allowed && !out.Again {
-		new(echo).tell(e, e.sharesFor(e.rules.Load()), r, s.Subject, s.Charges, s.Now, 0)
+	if e.local == nil || r == nil || s.Verb != penstock.Settle || !out.Allowed || out.Again {
+		return
+	}
+	x := new(echo)
+	if s.Strike != nil {
+		x.known = storage.Knowledge{Now: out.Now, Given: s.Now != 0}
+		x.learnBan(e, &storage.Group{Subject: s.Subject, Penalty: s.Strike}, out.BannedUntil)
+	}
+	if countsHere(r) {
+		x.tell(e, e.sharesFor(e.rules.Load()), r, s.Subject, s.Charges, s.Now, 0)
 	}
 }
 

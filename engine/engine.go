@@ -40,6 +40,11 @@ type Options struct {
 	// concurrent use.
 	Observe func(*Observation)
 
+	// Failed sees the rules whose conditions about a response could not be evaluated; nil: nothing does. The charge
+	// then stays, and the response is no strike. It must be quick, must not keep its argument, and must be safe for
+	// concurrent use.
+	Failed func(*RuleFailure)
+
 	// Refunds allows [Engine.Refund] and [Engine.RefundPart] to give back what requests were charged. Denials
 	// are then not cached, because a refund on any node may end them.
 	Refunds bool
@@ -99,6 +104,7 @@ type Engine struct {
 	rules   Rules
 	blocks  *blocklist.List
 	observe func(*Observation)
+	failed  func(*RuleFailure)
 	now     func() penstock.Instant // nil: the clocks
 
 	data     rules.Data       // numbers of limits
@@ -133,7 +139,7 @@ func New(o Options) (*Engine, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("%w engine options: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
-	e := &Engine{store: o.Store, local: o.Local, nodes: o.Nodes, rules: o.Rules, blocks: o.Blocks, observe: o.Observe, now: o.Now, unconfirmed: newUnconfirmedSet()}
+	e := &Engine{store: o.Store, local: o.Local, nodes: o.Nodes, rules: o.Rules, blocks: o.Blocks, observe: o.Observe, failed: o.Failed, now: o.Now, unconfirmed: newUnconfirmedSet()}
 	if e.blocks == nil {
 		e.blocks = new(blocklist.List)
 	}
@@ -145,6 +151,9 @@ func New(o Options) (*Engine, error) {
 	}
 	if e.observe == nil {
 		e.observe = func(*Observation) {}
+	}
+	if e.failed == nil {
+		e.failed = func(*RuleFailure) {}
 	}
 	e.works.New = func() any { return &work{refunds: o.Refunds, data: &e.data} }
 	e.parties.New = func() any { return new(party) }

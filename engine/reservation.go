@@ -16,9 +16,10 @@ import (
 )
 
 // The name of a reservation holds what any node needs to conclude it: for each rule that took something, its
-// number, the subject, the nonce and the limits. A keyed checksum prevents forgery.
+// number, the subject, the nonce and the limits, and what it was charged if the response may change that. A keyed
+// checksum prevents forgery.
 //
-//	version(1) flags(1) { rule(8) subject(16) nonce(8) override(2) limits(4) [numbers] }... checksum(8), in base64url
+//	version(1) flags(1) { rule(8) subject(16) nonce(8) override(2) limits(4) [cost(8)] [numbers] }... checksum(8), in base64url
 //
 // Where numbers of limits come from data, they follow, so that the reservation is concluded by the counters and with
 // the numbers that it was made with. The version is then 2.
@@ -31,18 +32,20 @@ const (
 
 	reservationLocal  = 1 << 0 // in flags: taken from the local store
 	reservationBooked = 1 << 1 // and to be charged to the shared one when it is settled
+	reservationCosts  = 1 << 2 // with the cost of each rule
 
 	onlyLeases  = 1 << 15 // in override: the other bits are its index, counted from 1; 0: the rule's own limits
 	withNumbers = 1 << 14 // in override
 
 	headBytes     = 2
 	takenBytes    = 8 + 16 + 8 + 2 + 4
+	costBytes     = 8
 	numberBytes   = 8 + 8
 	checksumBytes = 8
 )
 
 // MaxReservationID is the maximum length of the name of a reservation.
-const MaxReservationID = (4*(headBytes+storage.MaxGroups*(takenBytes+1+rules.MaxDataLimits*numberBytes)+checksumBytes) + 2) / 3
+const MaxReservationID = (4*(headBytes+storage.MaxGroups*(takenBytes+costBytes+1+rules.MaxDataLimits*numberBytes)+checksumBytes) + 2) / 3
 
 // A taken is what one rule took.
 type taken struct {
@@ -53,6 +56,7 @@ type taken struct {
 	subject  storage.Subject
 	nonce    uint64
 	numbers  []rules.LimitNumber // that data gave to limits, in their order
+	cost     int64               // that was reserved; 0: it is not known, or only permits were
 	booked   bool                // when it is settled: the local store took it, and the shared one has not charged it
 }
 
@@ -70,12 +74,15 @@ func (w *work) reservation(local, original bool) string {
 			continue
 		}
 		if id == nil {
-			id = append(make([]byte, 0, headBytes+len(w.asked)*takenBytes+checksumBytes), reservationVersion, 0)
+			id = append(make([]byte, 0, headBytes+len(w.asked)*(takenBytes+costBytes)+checksumBytes), reservationVersion, 0)
 			if local {
 				id[1] |= reservationLocal
 			}
 			if local && w.uncharged {
 				id[1] |= reservationBooked
+			}
+			if w.isCorrected() {
+				id[1] |= reservationCosts
 			}
 		}
 		id = w.appendTaken(id, i, nonce, permits)
@@ -133,6 +140,13 @@ func (w *work) appendTaken(id []byte, i int, nonce uint64, permits bool) []byte 
 	id = binary.BigEndian.AppendUint64(id, nonce)
 	id = binary.BigEndian.AppendUint16(id, override)
 	id = binary.BigEndian.AppendUint32(id, t.digest())
+	if id[1]&reservationCosts != 0 {
+		cost := uint64(0)
+		if !permits {
+			cost = uint64(g.Charges[0].Cost) // all have the same
+		}
+		id = binary.BigEndian.AppendUint64(id, cost)
+	}
 	if override&withNumbers != 0 {
 		id = append(id, byte(len(t.numbers)))
 		for _, n := range t.numbers {
@@ -151,6 +165,16 @@ func numbersOf(l *rules.Limits) (all []rules.LimitNumber) {
 		}
 	}
 	return all
+}
+
+// isCorrected reports whether a condition about the response may change what a rule has charged.
+func (w *work) isCorrected() bool {
+	for i := range w.asked {
+		if w.asked[i].rule.Outcome != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // pick selects the limits of a rule, or of an override, that a reservation covers.
@@ -220,8 +244,11 @@ func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, 
 		return fail("it is too long to be one")
 	}
 	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	rest := len(id) - headBytes - checksumBytes
-	if err != nil || rest < takenBytes || len(text) != base64.RawURLEncoding.EncodedLen(len(id)) { // the decoder skips line ends
+	rest, size := len(id)-headBytes-checksumBytes, takenBytes
+	if rest > 0 && id[1]&reservationCosts != 0 {
+		size += costBytes
+	}
+	if err != nil || rest < size || len(text) != base64.RawURLEncoding.EncodedLen(len(id)) { // the decoder skips line ends
 		return fail("it does not look like one")
 	}
 	body, sum := id[:len(id)-checksumBytes], id[len(id)-checksumBytes:]
@@ -229,13 +256,16 @@ func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, 
 		return fail("it was not given out here, or under another key_secret")
 	}
 	for part := body[headBytes:]; len(part) > 0; {
-		if len(part) < takenBytes {
+		if len(part) < size {
 			return fail("it does not look like one")
 		}
 		t := taken{subject: storage.Subject(part[8:24]), nonce: binary.BigEndian.Uint64(part[24:])}
+		if size > takenBytes {
+			t.cost = int64(binary.BigEndian.Uint64(part[takenBytes:]))
+		}
 		r := s.Numbered(binary.BigEndian.Uint64(part))
 		override, limits := binary.BigEndian.Uint16(part[32:]), binary.BigEndian.Uint32(part[34:])
-		part = part[takenBytes:]
+		part = part[size:]
 		if override&withNumbers != 0 {
 			if part, err = t.readNumbers(part); err != nil {
 				return fail(err.Error())

@@ -150,7 +150,7 @@ func TestLongestReservation(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("rules:\n")
 	for i := range storage.MaxGroups {
-		text.WriteString("  - {name: places-" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ", key: [], reserve: {ttl: 60s}, limits: [{concurrent: 5, ttl: 30s}")
+		text.WriteString("  - {name: places-" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ", key: [], reserve: {ttl: 60s}, charge_if: status == 401, limits: [{concurrent: 5, ttl: 30s}")
 		for k := range rules.MaxDataLimits {
 			fmt.Fprintf(&text, `, {rate: "{quota}/%dh", max: %d, default: 1}`, k+1, 100*(k+1))
 		}

@@ -126,7 +126,7 @@ func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 		Reserve: reserve,
 		Leased:  r.Leased,
 
-		Returnable: w.refunds || r.Reserve != 0 || r.Cost.Afterwards(),
+		Returnable: w.refunds || r.Reserve != 0 || r.Corrected(),
 	}
 	if limits.Dedup != nil {
 		g.Dedup, g.Call = limits.Dedup, w.callID(r, c)
