@@ -54,7 +54,7 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penstock.Conclusion, t *taken, v *penstock.Verdict) error {
 	s, policies, err := t.settlement(c)
 	if err != nil {
-		e.failed(&RuleFailure{t.rule, err})
+		e.failed(t.snapshot, &RuleFailure{t.rule, err})
 	}
 	if len(s.Charges) == 0 {
 		return nil // the estimate stays

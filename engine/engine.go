@@ -43,7 +43,7 @@ type Options struct {
 	// Failed sees the rules whose conditions about a response could not be evaluated; nil: nothing does. The charge
 	// then stays, and the response is no strike. It must be quick, must not keep its argument, and must be safe for
 	// concurrent use.
-	Failed func(*RuleFailure)
+	Failed func(*rules.Snapshot, *RuleFailure)
 
 	// Refunds allows [Engine.Refund] and [Engine.RefundPart] to give back what requests were charged. Denials
 	// are then not cached, because a refund on any node may end them.
@@ -104,7 +104,7 @@ type Engine struct {
 	rules   Rules
 	blocks  *blocklist.List
 	observe func(*Observation)
-	failed  func(*RuleFailure)
+	failed  func(*rules.Snapshot, *RuleFailure)
 	now     func() penstock.Instant // nil: the clocks
 
 	data     rules.Data       // numbers of limits
@@ -153,7 +153,7 @@ func New(o Options) (*Engine, error) {
 		e.observe = func(*Observation) {}
 	}
 	if e.failed == nil {
-		e.failed = func(*RuleFailure) {}
+		e.failed = func(*rules.Snapshot, *RuleFailure) {}
 	}
 	e.works.New = func() any { return &work{refunds: o.Refunds, data: &e.data} }
 	e.parties.New = func() any { return new(party) }

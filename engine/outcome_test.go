@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -88,7 +89,7 @@ func onBothStores(t *testing.T, text string, test func(t *testing.T, newEngine f
 func TestResponsesCorrectCharges(t *testing.T) {
 	onBothStores(t, logins, func(t *testing.T, newEngine func(engine.Options) *engine.Engine) {
 		var failures atomic.Int64
-		e := newEngine(engine.Options{Failed: func(f *engine.RuleFailure) {
+		e := newEngine(engine.Options{Failed: func(_ *rules.Snapshot, f *engine.RuleFailure) {
 			if f.Rule.Name != "broken" || !strings.Contains(f.Err.Error(), "evaluate charge_if") {
 				t.Errorf("%s: %v", f.Rule.Name, f.Err)
 			}

@@ -49,6 +49,7 @@ const MaxReservationID = (4*(headBytes+storage.MaxGroups*(takenBytes+costBytes+1
 
 // A taken is what one rule took.
 type taken struct {
+	snapshot *rules.Snapshot
 	rule     *rules.Rule
 	limits   []*algorithm.Meter // all of them, or only those of permits
 	policies []string           // of the limits
@@ -259,7 +260,7 @@ func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, 
 		if len(part) < size {
 			return fail("it does not look like one")
 		}
-		t := taken{subject: storage.Subject(part[8:24]), nonce: binary.BigEndian.Uint64(part[24:])}
+		t := taken{snapshot: s, subject: storage.Subject(part[8:24]), nonce: binary.BigEndian.Uint64(part[24:])}
 		if size > takenBytes {
 			t.cost = int64(binary.BigEndian.Uint64(part[takenBytes:]))
 		}

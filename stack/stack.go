@@ -43,9 +43,11 @@ type Config struct {
 
 	Log *slog.Logger // by default slog.Default
 
-	// Observe sees every decision: see [engine.Options]. RulesChanged is called when other rules are served,
+	// Observe sees every decision, and RuleFailed the rules whose conditions about a response could not be evaluated:
+	// see [engine.Options]. RulesChanged is called when other rules are served,
 	// or some are rejected. StoreObserver measures what is sent to Redis.
 	Observe       func(*engine.Observation)
+	RuleFailed    func(*rules.Snapshot, *engine.RuleFailure)
 	RulesChanged  func(live.Status)
 	StoreObserver breaker.Observer
 }
@@ -129,7 +131,7 @@ func (s *Stack) openStore(context.Context) (err error) {
 
 func (s *Stack) openEngine(context.Context) (err error) {
 	s.Engine, err = engine.New(engine.Options{
-		Store: s.store.Shared, Local: s.store.Local, Nodes: s.nodes, Rules: s.live, Observe: s.config.Observe,
+		Store: s.store.Shared, Local: s.store.Local, Nodes: s.nodes, Rules: s.live, Observe: s.config.Observe, Failed: s.config.RuleFailed,
 	})
 	return err
 }

@@ -14,7 +14,8 @@ import (
 // 32 bits are the rule's tag.
 const shownHash = 12
 
-func (l *Log) ruleFailed(f *engine.RuleFailure) {
+// RuleFailed logs that a rule could not be evaluated, if that is in the sample.
+func (l *Log) RuleFailed(f *engine.RuleFailure) {
 	if nth, keep := l.sample(&l.failing, f.Rule.Name, ruleFailure); keep {
 		l.write(ruleFailure, nth, append(errorAttrs(f.Err), slog.String("rule", f.Rule.Name)))
 	}

@@ -82,7 +82,7 @@ func (l *Log) Close() {
 // Observe logs a decision, if it is in the sample.
 func (l *Log) Observe(o *engine.Observation) {
 	for i := range o.Failures {
-		l.ruleFailed(&o.Failures[i])
+		l.RuleFailed(&o.Failures[i])
 	}
 	for i := range o.Fallbacks {
 		if o.Fallbacks[i].Reason.IsBad() {

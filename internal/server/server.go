@@ -32,6 +32,7 @@ import (
 	"github.com/penstock-io/penstock/internal/telemetry"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/rules"
 )
 
 // A Server is the assembled parts of a node: a store and rules, the engine that decides by them, and the
@@ -43,8 +44,9 @@ type Server struct {
 	started time.Time
 
 	store     *store
-	perSecond *storestack.Stack         // for limits per second; nil: store has them
-	observe   func(*engine.Observation) // sees every decision
+	perSecond *storestack.Stack                          // for limits per second; nil: store has them
+	observe   func(*engine.Observation)                  // sees every decision
+	failed    func(*rules.Snapshot, *engine.RuleFailure) // sees rules that failed when a response was reported
 	rules     *ruleSource
 	members   *membership.Members                           // the nodes that share the limits
 	engine    atomic.Pointer[engine.Engine]                 // atomic, because membership reports start before it is set
@@ -131,12 +133,16 @@ func (s *Server) openEngine(context.Context) error {
 		decisions.Observe(o)
 		s.traffic.Observe(o)
 	}
+	s.failed = func(r *rules.Snapshot, f *engine.RuleFailure) {
+		decisions.RuleFailed(f)
+		s.traffic.RuleFailed(r, f.Rule)
+	}
 	if err := s.openReplayLog(); err != nil {
 		return err
 	}
 	decides, err := engine.New(engine.Options{
 		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live, Refunds: s.config.Envoy.NegativeHits,
-		Observe: s.observe,
+		Observe: s.observe, Failed: s.failed,
 	})
 	if err != nil {
 		return err

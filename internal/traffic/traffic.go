@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/poll"
+	"github.com/penstock-io/penstock/rules"
 )
 
 // beat is how often the shards are collected.
@@ -85,6 +86,18 @@ func (t *Traffic) Observe(o *engine.Observation) {
 		s.kept = append(s.kept, keep(o, weight))
 	}
 	s.mu.Unlock()
+}
+
+// RuleFailed counts that a rule of a snapshot could not be evaluated for a response.
+func (t *Traffic) RuleFailed(of *rules.Snapshot, r *rules.Rule) {
+	s := &t.shards[rand.IntN(len(t.shards))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rules != of {
+		t.put(s)
+		s.follow(of)
+	}
+	s.tally(r).counts.Failures++
 }
 
 // Took records how long a decision took.
