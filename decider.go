@@ -78,6 +78,10 @@ type Verdict struct {
 	// rules reserved something, their reservations end at different times: this is the first.
 	ReservedFor time.Duration
 
+	// SettleEarly says that the header of the response decides everything that Reservation holds. Who settles it
+	// before that header is sent can tell the client the corrected numbers. A remote Penstock never says so.
+	SettleEarly bool
+
 	// OriginalReservation, of a duplicate, names what the original request reserved, even if the duplicate is
 	// denied. The original may still be running, and concludes it. A client that lost the reply to the
 	// original takes over: it releases Reservation, which is only a second permit, and runs and concludes the

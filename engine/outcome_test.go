@@ -19,16 +19,16 @@ import (
 
 const logins = `
 rules:
-  - {name: logins, match: {path: /login}, key: [ip], limits: [{rate: 5/1h, algorithm: fixed_window}], charge_if: 'status in [401, 403]'}
-  - {name: refunds, match: {path: /api}, key: [ip], limits: [{rate: 5/1h, algorithm: sliding_window_log}], refund_if: 'status >= 500 || header("X-Cache") == "HIT" || duration > duration("2s")', cost: 2}
-  - {name: broken, match: {path: /broken}, key: [ip], limits: [{rate: 5/1h, algorithm: fixed_window}], charge_if: 'int(header("X-Failed")) > 0'}
+  - {name: logins, match: {path: /login}, key: [ip], limits: [{rate: 5/360d, algorithm: fixed_window}], charge_if: 'status in [401, 403]'}
+  - {name: refunds, match: {path: /api}, key: [ip], limits: [{rate: 5/360d, algorithm: sliding_window_log}], refund_if: 'status >= 500 || header("X-Cache") == "HIT" || duration > duration("2s")', cost: 2}
+  - {name: broken, match: {path: /broken}, key: [ip], limits: [{rate: 5/360d, algorithm: fixed_window}], charge_if: 'int(header("X-Failed")) > 0'}
   - name: strikes
     match: {path: /strikes}
     key: [ip]
-    limits: [{rate: 100/1h, algorithm: fixed_window}]
+    limits: [{rate: 100/360d, algorithm: fixed_window}]
     penalty: {after: 3, within: 1h, bans: [10m], strike_if: status == 401}
-  - {name: tokens, match: {path: /tokens}, key: [ip], limits: [{rate: 100/1h, algorithm: token_bucket}], cost: {response_header: X-Cost, default: 5, max: 50}, refund_if: status >= 500}
-  - {name: stated, match: {path: /stated}, key: [ip], limits: [{rate: 100/1h, algorithm: sliding_window_counter}], charge_if: status == 401}
+  - {name: tokens, match: {path: /tokens}, key: [ip], limits: [{rate: 100/360d, algorithm: token_bucket}], cost: {response_header: X-Cost, default: 5, max: 50}, refund_if: status >= 500}
+  - {name: stated, match: {path: /stated}, key: [ip], limits: [{rate: 100/360d, algorithm: sliding_window_counter}], charge_if: status == 401}
 `
 
 // An outcomeClient sends requests of one path and address.
@@ -202,7 +202,7 @@ func TestRunningRequestsCount(t *testing.T) {
 		for range 5 {
 			running = append(running, c.decide(1, "").Reservation)
 		}
-		if v := c.decide(1, ""); v.Allowed || v.Decision.RetryAfter <= 0 || v.Decision.RetryAfter > time.Hour {
+		if v := c.decide(1, ""); v.Allowed || v.Decision.RetryAfter <= 0 || v.Decision.RetryAfter > 360*24*time.Hour {
 			t.Errorf("the sixth at once: %+v", v)
 		}
 		if _, err := c.settle(running[0], headers(200)); err != nil {
@@ -270,7 +270,7 @@ func TestDuplicatesHaveNoOutcome(t *testing.T) {
 rules:
   - name: logins
     key: [ip]
-    limits: [{rate: 5/1h, algorithm: fixed_window}, {concurrent: 5, ttl: 1m}]
+    limits: [{rate: 5/360d, algorithm: fixed_window}, {concurrent: 5, ttl: 1m}]
     charge_if: status == 401
     dedup: {ttl: 10m, replay_budget: 5}
     penalty: {after: 1, within: 1h, bans: [10m], strike_if: status == 401}
@@ -297,8 +297,8 @@ rules:
 func TestShadowRulesLearnFromResponses(t *testing.T) {
 	e := newEngine(t, `
 rules:
-  - {name: tried, mode: shadow, key: [ip], limits: [{rate: 5/1h, algorithm: fixed_window}], charge_if: status == 401, penalty: {after: 2, within: 1h, bans: [10m], strike_if: status == 401}}
-  - {name: few, key: [ip], limits: [{rate: 3/1h, algorithm: fixed_window}]}
+  - {name: tried, mode: shadow, key: [ip], limits: [{rate: 5/360d, algorithm: fixed_window}], charge_if: status == 401, penalty: {after: 2, within: 1h, bans: [10m], strike_if: status == 401}}
+  - {name: few, key: [ip], limits: [{rate: 3/360d, algorithm: fixed_window}]}
 `, engine.Options{})
 	c := &outcomeClient{t, e, "/", "192.0.2.1"}
 	for i, status := range []int{401, 200, 401} {

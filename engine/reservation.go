@@ -113,6 +113,26 @@ func (w *work) reservedFor() (ttl time.Duration) {
 	return ttl
 }
 
+// settlesEarly reports whether the header of the response decides everything that the request took: no permit is held
+// until the end of the response, and no cost comes with its body.
+func (w *work) settlesEarly() bool {
+	for i := range w.turn.Outcome.Groups {
+		r := w.asked[i].rule
+		if w.turn.Outcome.Groups[i].Nonce == 0 {
+			continue
+		}
+		if r.Outcome == nil || r.Cost.Afterwards() {
+			return false
+		}
+		for j := range w.turn.Ticket.Groups[i].Charges {
+			if w.turn.Ticket.Groups[i].Charges[j].TakesPermit() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func permitTTL(m *algorithm.Meter) time.Duration {
 	return time.Duration(m.Window) * time.Microsecond
 }

@@ -23,7 +23,7 @@ func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store p
 	v.OriginalReservation = w.reservation(local, true)
 	if v.Allowed {
 		if v.Reservation = w.reservation(local, false); v.Reservation != "" {
-			v.ReservedFor = w.reservedFor()
+			v.ReservedFor, v.SettleEarly = w.reservedFor(), w.settlesEarly()
 		}
 	} else {
 		e.giveUpPlaces(ctx, w, store)

@@ -2,13 +2,19 @@ package grpclimit
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/grpcstatus"
 )
 
 // An answer is what a handler has sent so far: some rules take their cost from it.
@@ -51,18 +57,25 @@ func (a *answer) hasBegun() bool {
 	return a.begun
 }
 
-// response returns what rules take their cost from. The size is unknown if the client disconnected before the
-// first byte.
-func (a *answer) response(isGone bool) *penstock.Response {
+// response returns what rules decide by. The size is unknown if the client disconnected before the first byte, and so
+// is the status if the handler did not return one of its own.
+func (a *answer) response(isGone bool, ended *status.Status, took time.Duration) *penstock.Response {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	md, bytes := a.metadata, a.bytes
 	if a.unknown || isGone && bytes == 0 {
 		bytes = penstock.UnknownBytes
 	}
+	code := 0
+	if ended != nil && !(isGone && (ended.Code() == codes.Canceled || ended.Code() == codes.DeadlineExceeded)) {
+		code = grpcstatus.HTTP(int(ended.Code()))
+	}
 	return &penstock.Response{
-		Bytes: bytes,
+		Status: code, Duration: took, Bytes: bytes,
 		Header: func(name string) string {
+			if strings.EqualFold(name, "grpc-status") && ended != nil {
+				return strconv.Itoa(int(ended.Code()))
+			}
 			if values := md.Get(name); len(values) > 0 {
 				return values[0]
 			}

@@ -130,24 +130,37 @@ func (l *Limiter) run(ctx context.Context, method string, message any, next func
 // released: nothing was served. A client that disconnects is charged: next may have done the work.
 func (l *Limiter) runReserved(ctx context.Context, c *call, message any, next func(*answer) error) error {
 	var answer answer
-	reached, returned := false, false
+	var ended *status.Status // nil: it has not returned
+	var started time.Time    // zero: it was not reached
 	stop := renewal.Keep(ctx, l.concluder, &c.Verdict, func(err error) { l.onError(c.method, err) })
 	defer func() {
 		stop()
 		isGone := ctx.Err() != nil
 		conclusion := penstock.Conclusion{Reservation: c.Reservation, Verb: penstock.Release}
-		if reached && (returned || isGone || answer.hasBegun()) {
-			conclusion.Verb, conclusion.Cost, conclusion.Response = penstock.Settle, c.Cost, answer.response(isGone)
+		if !started.IsZero() && (ended != nil || isGone || answer.hasBegun()) {
+			conclusion.Verb, conclusion.Cost = penstock.Settle, c.Cost
+			conclusion.Response = answer.response(isGone, ended, time.Since(started))
 		}
 		l.conclude(ctx, c.method, &conclusion)
 	}()
 	if err := l.hold(ctx, c, message); err != nil {
 		return err
 	}
-	reached = true
+	started = time.Now()
 	err := next(&answer)
-	returned = true
+	ended = statusOf(err)
 	return err
+}
+
+// statusOf returns the status with which gRPC ends a request whose handler returns err.
+func statusOf(err error) *status.Status {
+	if err == nil {
+		return status.New(codes.OK, "")
+	}
+	if s, ok := status.FromError(err); ok {
+		return s
+	}
+	return status.FromContextError(err)
 }
 
 // admit returns nil if the request may proceed, once it has been held for its delay, or the status to end it

@@ -119,18 +119,28 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 	v := &t.verdict
 	r := &response{ResponseWriter: rw, writer: l.writer, verdict: v, head: req.Method == http.MethodHead, unserved: true}
 	stop := l.keepReserved(req, v)
-	served := false
-	defer func() { // without recover, so that a panic is reported with its own stack
-		stop()
-		if served {
-			r.begin(http.StatusOK)
+	served, settled := false, false
+	if v.SettleEarly {
+		r.early = func() {
+			stop()
+			settled = true
+			l.settleEarly(req, t, r)
 		}
+	}
+	defer func() { // without recover, so that a panic is reported with its own stack
 		isGone := req.Context().Err() != nil
+		if served {
+			r.beginUnwritten(isGone)
+		}
+		if settled {
+			return
+		}
+		stop()
 		c := penstock.Conclusion{Reservation: v.Reservation, Verb: penstock.Release}
 		if !r.unserved && (r.begun || isGone) {
 			c.Verb, c.Cost, c.Response = penstock.Settle, t.call.Cost, r.said(isGone)
 		}
-		l.conclude(req, &c)
+		l.conclude(req, &c, new(penstock.Verdict))
 	}()
 	if v.Delay > 0 {
 		if err := l.hold(req, v); err != nil {
@@ -140,6 +150,9 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 		}
 	}
 	r.unserved = false
+	if v.Reservation != "" {
+		r.started = time.Now()
+	}
 	next.ServeHTTP(r, req)
 	served = true
 }
@@ -173,14 +186,37 @@ func (l *Limiter) keepReserved(req *http.Request, v *penstock.Verdict) (stop fun
 const concludeWithin = 5 * time.Second
 
 // conclude runs even if the client has disconnected: other requests wait for the permit.
-func (l *Limiter) conclude(req *http.Request, c *penstock.Conclusion) {
+func (l *Limiter) conclude(req *http.Request, c *penstock.Conclusion, v *penstock.Verdict) {
 	if l.concluder == nil || c.Reservation == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), concludeWithin)
 	defer cancel()
-	var v penstock.Verdict
-	if err := l.concluder.Conclude(ctx, c, &v); err != nil {
+	if err := l.concluder.Conclude(ctx, c, v); err != nil {
 		l.onError(req, err)
+		v.Reset()
+	}
+}
+
+// settleEarly settles before the header of the response is sent, so that it has the numbers after the settlement.
+func (l *Limiter) settleEarly(req *http.Request, t *turn, r *response) {
+	c := penstock.Conclusion{Reservation: t.verdict.Reservation, Cost: t.call.Cost, Response: r.said(req.Context().Err() != nil)}
+	var settled penstock.Verdict
+	l.conclude(req, &c, &settled)
+	correct(&t.verdict, &settled)
+}
+
+// correct puts the limits of a settlement into the verdict that it corrects.
+func correct(v, settled *penstock.Verdict) {
+	limits := v.Limits
+	v.Limits, v.Rule, v.Decision = limits[:0], "", penstock.Decision{}
+	for i := range limits {
+		l := limits[i] // Add writes to the same array, never ahead of this
+		for k := range settled.Limits {
+			if s := &settled.Limits[k]; s.Rule == l.Rule && s.Policy == l.Policy {
+				l.Decision, l.Banned = s.Decision, s.Banned
+			}
+		}
+		v.Add(l)
 	}
 }

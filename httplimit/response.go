@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/grpcstatus"
 )
 
 // A response is what the handler writes to. It adds the headers at the last moment, so that they are sent
@@ -22,6 +24,11 @@ type response struct {
 	head     bool // of a HEAD request: what is written is not sent
 	unserved bool // the request was not processed
 	bytes    int64
+
+	started time.Time     // when the request was passed on; zero if nothing is reserved
+	status  int           // 0: not known
+	took    time.Duration // until the response began
+	early   func()        // settles the reservation before the header is sent; nil: that comes later
 }
 
 // Unwrap supports http.ResponseController.
@@ -40,9 +47,24 @@ func (r *response) begin(status int) {
 		return
 	}
 	r.begun = true
+	if !r.started.IsZero() {
+		r.status, r.took = status, time.Since(r.started)
+	}
+	if r.early != nil && !r.unserved && !grpcstatus.Is(r.Header().Get("Content-Type")) {
+		r.early()
+	}
 	if status < 300 || status >= 400 {
 		r.writer.Headers(r.Header(), r.verdict)
 	}
+}
+
+// beginUnwritten begins the response of a handler that has returned. If it has written nothing and the client has
+// disconnected, the status is not known: the handler may have returned because of that.
+func (r *response) beginUnwritten(isGone bool) {
+	if isGone && !r.begun {
+		r.started = time.Time{}
+	}
+	r.begin(http.StatusOK)
 }
 
 func (r *response) Write(p []byte) (int, error) {
@@ -86,15 +108,25 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// said returns what rules take their cost from. The size is unknown if the client disconnected before the
-// first byte.
+// clientLeft is the status with which the gateway logs that the client has disconnected.
+const clientLeft = 499
+
+// said returns what rules decide by. The size is unknown if the client disconnected before the first byte, and so is
+// the status if the server did not answer before.
 func (r *response) said(isGone bool) *penstock.Response {
 	h, bytes := r.Header(), r.bytes
 	if r.hijacked || isGone && bytes == 0 && !r.head {
 		bytes = penstock.UnknownBytes
 	}
-	return &penstock.Response{
-		Bytes:  bytes,
+	response := &penstock.Response{
+		Status: r.status, Duration: r.took, Bytes: bytes,
 		Header: func(name string) string { return cmp.Or(h.Get(name), h.Get(http.TrailerPrefix+name)) },
 	}
+	switch {
+	case isGone && r.status == clientLeft:
+		response.Status = 0
+	case grpcstatus.Is(h.Get("Content-Type")):
+		response.Status = grpcstatus.Parse(response.Header("Grpc-Status"))
+	}
+	return response
 }
