@@ -76,8 +76,11 @@ type service struct {
 func (s *service) UnaryCall(ctx context.Context, r *testpb.SimpleRequest) (*testpb.SimpleResponse, error) {
 	s.reached.Add(1)
 	how, cost, tells := strings.Cut(string(r.Payload.GetBody()), " ")
-	if how == "panic" {
+	switch how {
+	case "panic":
 		panic(how)
+	case "fail":
+		return nil, failure(cost)
 	}
 	if tells {
 		if err := inContext(ctx, how, metadata.Pairs("x-cost", cost)); err != nil {
@@ -98,6 +101,9 @@ func (s *service) FullDuplexCall(stream testpb.TestService_FullDuplexCallServer)
 			return err
 		}
 		if how, cost, tells := strings.Cut(string(r.Payload.GetBody()), " "); tells {
+			if how == "fail" {
+				return failure(cost)
+			}
 			if err := inStream(stream, how, metadata.Pairs("x-cost", cost)); err != nil {
 				return err
 			}
@@ -106,6 +112,15 @@ func (s *service) FullDuplexCall(stream testpb.TestService_FullDuplexCallServer)
 			return err
 		}
 	}
+}
+
+// failure returns the status of a code, by its name.
+func failure(name string) error {
+	var c codes.Code
+	if err := c.UnmarshalJSON([]byte(`"` + name + `"`)); err != nil {
+		return err
+	}
+	return status.Error(c, "as asked for")
 }
 
 // inContext sends metadata to a client, in one of the possible ways.
