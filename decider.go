@@ -26,7 +26,7 @@ type Concluder interface {
 type Conclusion struct {
 	Reservation string
 	Verb        Verb
-	Cost        int64         // with Settle: the true cost
+	Cost        int64         // with Settle: the true cost; with Renew: what to charge in addition under rules that cut
 	TTL         time.Duration // with Renew; 0: as the rules say
 
 	// Response, if set, replaces Cost: Settle takes the true cost from it, as each rule specifies.
@@ -42,6 +42,12 @@ type Response struct {
 
 	Header func(name string) string // the first value; "" if there is none
 	Bytes  int64                    // of the body; with UnknownBytes, rules that charge bytes keep their estimate
+
+	// JSON returns a field of the body that [Verdict.Metering] names. If it is unknown, or JSON is nil, the rule keeps
+	// its estimate.
+	JSON func(field string) (n int64, ok bool)
+
+	Charged int64 // what renewals have charged in addition
 }
 
 // UnknownBytes is the size of a response whose bytes were not counted.
@@ -88,8 +94,21 @@ type Verdict struct {
 	// request under this name.
 	OriginalReservation string
 
+	// Metering says what the rules take from the body of the response; nil: nothing.
+	Metering *Metering
+
 	RulesVersion int64
 	Now          Instant // when it was decided
+}
+
+// Metering is what a program that runs a request reads from the response's body, to settle the request with it.
+type Metering struct {
+	Fields []string // of the JSON body, or of server-sent events; a.b is b within a
+
+	// Cut is the field whose rules end a response when the limits allow no more than is Reserved: "" if none does. To
+	// go on, renew the reservation with a Cost. If that is denied, end the response.
+	Cut      string
+	Reserved int64 // the least that such a rule has reserved; without one, the most that any has
 }
 
 // A LimitVerdict is the decision of one limit of one rule.

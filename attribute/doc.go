@@ -1,3 +1,3 @@
-// Package attribute says where the attributes of a request come from: its headers, cookies, query, token
-// or client certificate.
+// Package attribute says where the attributes of a request come from: its headers, cookies, query, token,
+// client certificate or JSON body.
 package attribute

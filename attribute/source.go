@@ -2,7 +2,7 @@ package attribute
 
 import "github.com/penstock-io/penstock/internal/enum"
 
-// A Source says which part of a request an attribute comes from. Exactly one field is set. APIs and listeners
+// A Source says which part of a request an attribute comes from. Exactly one field is set, beside Default. APIs and listeners
 // read requests by it. A request without that part does not have the attribute; one that has it twice is
 // rejected.
 type Source struct {
@@ -14,6 +14,11 @@ type Source struct {
 	Claim  string // of a verified token; a.b is b within a
 
 	Certificate CertificatePart // of the verified TLS certificate of the client
+
+	// JSON is a field of a JSON body; a.b is b within a. A request whose body does not have the field, or cannot be
+	// read, has Default: a client must not escape a rule by sending a body that only the server behind can read.
+	JSON    string
+	Default string
 }
 
 // A CertificatePart is a part that identifies the holder of a certificate.

@@ -34,6 +34,12 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 		return fmt.Errorf("%v a reservation: %w: the store that took it cannot, or is gone", c.Verb, penstock.ErrInvalid)
 	}
 	v.Allowed = true
+	if c.Verb == penstock.Renew && c.Cost > 0 {
+		if err := e.extend(ctx, c, all, flags, v); err != nil || !v.Allowed {
+			v.Reservation = c.Reservation
+			return err
+		}
+	}
 	var errs []error
 	for i := range all {
 		all[i].booked = flags&reservationBooked != 0

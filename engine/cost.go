@@ -18,11 +18,13 @@ const settleWithin = 5 * time.Minute
 // costOf returns what a request costs under a rule when it is decided: an estimate if the cost comes with the
 // response. Only the request itself can be a peek: a client that controls an attribute must not be able to
 // write 0 and never be limited.
-func costOf(r *rules.Rule, c *penstock.Call) int64 {
-	cost := &r.Cost
+func costOf(m *rules.Matched, c *penstock.Call) int64 {
+	cost := &m.Rule.Cost
 	switch {
 	case c.Cost == 0:
 		return 0
+	case cost.IsEstimated():
+		return m.Estimate
 	case cost.Fixed != 0:
 		return cost.Fixed
 	case cost.Attribute != "":
@@ -77,6 +79,12 @@ func settledCost(r *rules.Rule, c *penstock.Conclusion) (_ int64, known bool) {
 		return cost.Default, true
 	case cost.ResponseHeader != "":
 		return costFrom(cost, response.Header(cost.ResponseHeader)), true
+	case cost.ResponseJSON != "" && response.JSON != nil:
+		n, ok := response.JSON(cost.ResponseJSON)
+		if cost.Cut {
+			n = max(n-response.Charged, 0)
+		}
+		return min(n, cost.Max), ok
 	}
 	return 0, false
 }

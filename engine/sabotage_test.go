@@ -101,6 +101,10 @@ var sabotages = []sabotage{
 	{scenario: "places", name: "places are kept", settle: func(s *storage.Settlement) { s.Nonce++ }},
 	{scenario: "response", name: "gives all back", settle: settledAt(func(int64) int64 { return 0 })},
 	{scenario: "response", name: "denies what is done", settle: func(s *storage.Settlement) { s.Overage = algorithm.OverageDeny }},
+	{scenario: "body", name: "estimates nothing", old: "estimate: int(max) * 2, ", new: "attribute: max, "},
+	{scenario: "body", name: "settles another cost", settle: settledAt(func(cost int64) int64 { return cost + 1 })},
+	{scenario: "body", name: "each rule is charged more by itself", ticket: everyGroup(func(g *storage.Group) { g.Alone = g.Alone || g.Reserve == 0 })},
+	{scenario: "body", name: "a rule that does not cut is charged more", old: "default: 5, max: 60", new: "default: 5, max: 60, cut: true"},
 	{scenario: "changed", name: "knows nothing any more", settle: func(s *storage.Settlement) { s.Nonce++ }},
 }
 

@@ -29,8 +29,8 @@ const patience = 30 * time.Second
 //
 //	call name=value…         attributes; cost=, id=, delay=, reserve or reserve=ttl, domain=
 //	settle R cost=           R is the call's name for its reservation: as=R, or its original's: original=R
-//	settle R name:value…     with a response of these headers, and bytes:
-//	release R, renew R ttl=
+//	settle R name:value…     with a response of these headers and fields, bytes:, and charged:
+//	release R, renew R ttl= cost=
 //	rules file               from now on
 //
 // and the answer as [render] writes it.
@@ -195,10 +195,17 @@ func (s *script) readConclusion(verb string, words []string) (*penstock.Conclusi
 	for _, word := range words[1:] {
 		var err error
 		if name, value, ok := strings.Cut(word, ":"); ok {
-			c.Response = &penstock.Response{Header: func(name string) string { return headers[name] }}
+			c.Response = &penstock.Response{
+				Header: func(name string) string { return headers[name] },
+				JSON: func(field string) (int64, bool) {
+					n, err := strconv.ParseInt(headers[field], 10, 64)
+					return n, err == nil
+				},
+			}
 			if headers[name] = value; headers["bytes"] != "" {
 				c.Response.Bytes, err = strconv.ParseInt(headers["bytes"], 10, 64)
 			}
+			c.Response.Charged, _ = strconv.ParseInt(headers["charged"], 10, 64)
 		} else if value, ok := strings.CutPrefix(word, "cost="); ok {
 			c.Cost, err = strconv.ParseInt(value, 10, 64)
 		} else if value, ok := strings.CutPrefix(word, "ttl="); ok {

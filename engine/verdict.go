@@ -23,7 +23,7 @@ func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store p
 	v.OriginalReservation = w.reservation(local, true)
 	if v.Allowed {
 		if v.Reservation = w.reservation(local, false); v.Reservation != "" {
-			v.ReservedFor, v.SettleEarly = w.reservedFor(), w.settlesEarly()
+			v.ReservedFor, v.SettleEarly, v.Metering = w.reservedFor(), w.settlesEarly(), w.metering()
 		}
 	} else {
 		e.giveUpPlaces(ctx, w, store)

@@ -108,7 +108,7 @@ func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 		return nil
 	}
 	limits := r.LimitsFor(m.Override, c, m.Key, w.data, &w.fallbacks)
-	cost, reserve := costOf(r, c), reserveFor(r, c)
+	cost, reserve := costOf(m, c), reserveFor(r, c)
 	if reserve == 0 && cost > 0 && w.isNamed(c) {
 		reserve = returnableFor(limits.Meters)
 	}

@@ -98,6 +98,9 @@ func (r *Rule) attributes() []string {
 	for override := NoOverride; override < len(r.Overrides); override++ {
 		names = append(names, r.numberAttributes(override)...)
 	}
+	if r.Cost.estimate != nil {
+		names = append(names, r.Cost.estimate.Reads...)
+	}
 	for _, name := range []string{r.Cost.Attribute, r.DedupAttribute} {
 		if name != "" {
 			names = append(names, name)

@@ -150,6 +150,7 @@ func (c *compiler) snapshot() *Snapshot {
 	s.deny = c.list(c.doc.Lists.Deny, path{"lists", "deny"})
 	if c.mistakes == 0 && c.stopped == nil {
 		s.index = index.Build(items, s.allow, s.deny, c.work)
+		s.bodies.build(s, c.work)
 	}
 	return s
 }
@@ -195,7 +196,7 @@ func (c *compiler) rule(i int, r *Rule, item *index.Item) {
 	if t.Mode == Off {
 		c.warn(at.with("mode"), complain("the rule %s is off and limits nothing", t.Name))
 	}
-	r.Cost = c.cost(t.Cost, at.with("cost"), item.Path)
+	r.Cost = c.cost(t.Cost, t.CountDenied, at.with("cost"), item.Path)
 	r.Penalty = c.penalty(t, at)
 	r.Outcome = c.outcome(t, at)
 	if r.Penalty != nil && t.Mode != Off {

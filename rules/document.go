@@ -25,7 +25,7 @@ type Document struct {
 	found *found // the parse result it was made from
 }
 
-// A Source is where an attribute comes from. Exactly one field is set.
+// A Source is where an attribute comes from. Exactly one field is set, beside Default.
 type Source struct {
 	Header string `rules:"header" max:"128" doc:"The value of a request header."`
 	Cookie string `rules:"cookie" max:"128" doc:"The value of a cookie."`
@@ -33,6 +33,9 @@ type Source struct {
 	Claim  string `rules:"claim" max:"128" doc:"A claim of a verified JWT. a.b is the claim b within a."`
 
 	Certificate attribute.CertificatePart `rules:"certificate" doc:"A field of the client's verified TLS certificate."`
+
+	JSON    string `rules:"json" max:"256" doc:"A field of the request's JSON body: text, number, true or false. a.b is the field b within a. Every request has the attribute: if the body lacks the field, is not JSON, or is larger than gateway.limits.json_bytes, it has the default."`
+	Default string `rules:"default" max:"1024" doc:"The value of json if the body does not tell it; empty if not given."`
 }
 
 // RuleTerms are a rule as written in the document.
@@ -117,6 +120,9 @@ type CostTerms struct {
 	Attribute      string `rules:"attribute" max:"128" doc:"The attribute that holds the cost."`
 	ResponseHeader string `rules:"response_header" max:"128" doc:"The response header that holds the cost. The request is charged default until then."`
 	ResponseBytes  bool   `rules:"response_bytes" doc:"The cost is the length of the response body in bytes. The request is charged default until then."`
+	ResponseJSON   string `rules:"response_json" max:"256" doc:"The field of the response's JSON body, or of its last server-sent event that has it, that holds the cost. a.b is the field b within a. usage.total_tokens, usage.input_tokens and usage.output_tokens are understood as OpenAI and Anthropic report them. The request is charged estimate or default until then."`
+	Estimate       string `rules:"estimate" max:"4096" doc:"An expression in CEL over the attributes whose value is the cost, as in int(max_tokens) + 500. Where the response tells the cost, it is the first charge instead of default. If it cannot be evaluated, the cost is default."`
+	Cut            bool   `rules:"cut" doc:"Cut a response that has used what was reserved for it and for which the limits allow no more. It needs response_json of tokens."`
 	Default        int64  `rules:"default" min:"1" max:"1000000000000" doc:"The cost if it is missing or not a number, and the first charge where the response tells the cost; 1 if not given."`
 	Max            int64  `rules:"max" min:"1" max:"1000000000000" doc:"The highest cost. A higher one counts as this."`
 }

@@ -9,31 +9,38 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/strictdoc"
+	"github.com/penstock-io/penstock/internal/usage"
+	"github.com/penstock-io/penstock/rules/internal/expr"
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 	"github.com/penstock-io/penstock/storage"
 )
 
-func (c *compiler) cost(t *CostTerms, at path, p pattern.Path) Cost {
+func (c *compiler) cost(t *CostTerms, countDenied bool, at path, p pattern.Path) Cost {
 	if t == nil || !c.sound(at) {
 		return Cost{}
 	}
 	if t.Fixed != 0 {
 		return Cost{Fixed: t.Fixed}
 	}
-	cost := Cost{Attribute: t.Attribute, ResponseHeader: t.ResponseHeader, ResponseBytes: t.ResponseBytes, Default: t.Default, Max: t.Max}
-	given := 0
-	for _, is := range []bool{t.Attribute != "", t.ResponseHeader != "", t.ResponseBytes} {
-		if is {
-			given++
-		}
+	cost := Cost{
+		Attribute: t.Attribute, ResponseHeader: t.ResponseHeader, ResponseBytes: t.ResponseBytes, ResponseJSON: t.ResponseJSON,
+		Cut: t.Cut, Default: t.Default, Max: t.Max,
 	}
-	if given != 1 {
-		c.fail(at, complain("the cost has %d sources", given).but("give one of attribute, response_header, response_bytes: true, or a number"))
+	if !c.checkCostSources(t, at) {
 		return cost
 	}
 	c.needs(t.Attribute, at.with("attribute"), p)
+	cost.estimate = c.aboutRequest(t.Estimate, at.with("estimate"), p, (*expr.Language).CompileNumber)
 	if t.ResponseHeader != "" && !httpToken.MatchString(t.ResponseHeader) {
 		c.fail(at.with("response_header"), complain("%.64q cannot be the name of a header", t.ResponseHeader))
+	}
+	c.checkField(t.ResponseJSON, at.with("response_json"))
+	if t.Cut && !usage.IsTokens(t.ResponseJSON) {
+		c.fail(at.with("cut"), complain("cut needs a cost that is known while a response is streamed").
+			but("give response_json: %s, %s or %s", usage.TotalTokens, usage.InputTokens, usage.OutputTokens))
+	}
+	if t.Cut && countDenied {
+		c.fail(at.with("cut"), complain("cut cannot be given beside count_denied: a response that is cut would count for more than it used"))
 	}
 	if cost.Max == 0 {
 		cost.Max = algorithm.MaxCount
@@ -45,6 +52,25 @@ func (c *compiler) cost(t *CostTerms, at path, p pattern.Path) Cost {
 		c.fail(at.with("default"), complain("default %d is more than max %d", cost.Default, cost.Max))
 	}
 	return cost
+}
+
+// checkCostSources reports a cost that has no source or several.
+func (c *compiler) checkCostSources(t *CostTerms, at path) bool {
+	given := 0
+	for _, is := range []bool{t.Attribute != "", t.ResponseHeader != "", t.ResponseBytes, t.ResponseJSON != ""} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given > 1, given == 0 && t.Estimate == "":
+		c.fail(at, complain("the cost has %d sources", given).but("give one of attribute, response_header, response_bytes: true, response_json, estimate, or a number"))
+		return false
+	case t.Attribute != "" && t.Estimate != "":
+		c.fail(at.with("estimate"), complain("the cost is an attribute and needs no estimate").but("write estimate: int(%s) alone", t.Attribute))
+		return false
+	}
+	return true
 }
 
 func (c *compiler) reserve(r *Rule, t *RuleTerms, at path) {

@@ -106,7 +106,7 @@ func (c *compiler) returns(m *algorithm.Meter, t *RuleTerms, at path) {
 	case err == nil:
 	case t.Reserve != nil:
 		c.fail(at, complain("%v", err))
-	case t.Cost != nil && (t.Cost.ResponseHeader != "" || t.Cost.ResponseBytes):
+	case t.Cost != nil && (t.Cost.ResponseHeader != "" || t.Cost.ResponseBytes || t.Cost.ResponseJSON != ""):
 		c.fail(at, complain("a cost that comes with the response must be reserved until then, and %v", err))
 	case t.isCorrected():
 		c.fail(at, complain("a charge that a response corrects must be reserved until then, and %v", err))

@@ -28,6 +28,7 @@ type Matched struct {
 	Rule     *Rule
 	Override int      // index of the override whose limits replace the rule's, or NoOverride
 	Key      []string // values in the order of the rule's key; valid until the Match is used again
+	Estimate int64    // of a cost that is estimated, from 1 to its maximum; otherwise 0
 }
 
 // A Failed is a rule whose expression could not be evaluated, and why.
@@ -56,11 +57,23 @@ func (s *Snapshot) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 	m.Rules, m.Failed, m.Refused = m.Rules[:0], m.Failed[:0], nil
 	for i := range m.found.Found {
 		f := &m.found.Found[i]
-		m.Rules = append(m.Rules, Matched{&s.all[f.Item], f.Override, f.Key})
+		m.Rules = append(m.Rules, Matched{Rule: &s.all[f.Item], Override: f.Override, Key: f.Key})
+		if r := &s.all[f.Item]; r.Cost.estimate != nil {
+			m.Rules[i].Estimate = m.estimate(r)
+		}
 	}
 	for i := range m.found.Failed {
 		m.fail(s, &m.found.Failed[i])
 	}
+}
+
+// estimate returns what a request costs by the rule's expression.
+func (m *Match) estimate(r *Rule) int64 {
+	n, err := m.found.Number(r.item, r.Cost.estimate)
+	if err != nil || n < 1 {
+		return r.Cost.Default
+	}
+	return min(n, r.Cost.Max)
 }
 
 // fail records an expression that could not be evaluated.

@@ -104,7 +104,7 @@ func checkExplainedAt(t rapid.TB, s *Snapshot, call *penstock.Call, now penstock
 			for _, a := range c.Key {
 				key = append(key, a.Value)
 			}
-			matched = append(matched, Matched{c.Rule, c.Override, key})
+			matched = append(matched, Matched{Rule: c.Rule, Override: c.Override, Key: key})
 		}
 	}
 	if m.Denied || m.Allowed {

@@ -89,5 +89,5 @@ func (c *compiler) aboutResponse(text string, at path) *expr.Expression {
 			c.languages[language] = made
 		}
 		return made, err
-	})
+	}, (*expr.Language).Compile)
 }

@@ -12,6 +12,8 @@ var referenceExamples = map[string]string{
 	"attributes.NAME.query":       "attributes:\n  user: {query: api_key}\n",
 	"attributes.NAME.claim":       "attributes:\n  user: {claim: sub}\n",
 	"attributes.NAME.certificate": "attributes:\n  user: {certificate: common_name}\n",
+	"attributes.NAME.json":        "attributes:\n  user: {json: params.name}\n",
+	"attributes.NAME.default":     "attributes:\n  user: {json: user, default: unknown}\n",
 
 	"rules[].name":                      "name: search-per-user",
 	"rules[].match":                     "match: {method: GET, path: \"/search/{rest...}\", plan: [free, trial]}",
@@ -62,6 +64,9 @@ var referenceExamples = map[string]string{
 	"rules[].cost.attribute":       "cost: {attribute: tokens}",
 	"rules[].cost.response_header": "cost: {response_header: X-Cost, default: 10}",
 	"rules[].cost.response_bytes":  "cost: {response_bytes: true, default: 1000}\nlimits: [1_000_000/1m]",
+	"rules[].cost.response_json":   "cost: {response_json: usage.total_tokens, default: 1000}\nlimits: [1_000_000/1m]",
+	"rules[].cost.estimate":        "cost: {estimate: 'int(tokens) + 500', default: 1000}\nlimits: [1_000_000/1m]",
+	"rules[].cost.cut":             "cost: {response_json: usage.total_tokens, default: 1000, cut: true}\nlimits: [1_000_000/1m]",
 	"rules[].cost.default":         "cost: {attribute: tokens, default: 100}\nlimits: [10000/1m]",
 	"rules[].cost.max":             "cost: {attribute: tokens, max: 5000}\nlimits: [10000/1m]",
 

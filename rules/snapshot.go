@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/rules/internal/expr"
 	"github.com/penstock-io/penstock/rules/internal/index"
 	"github.com/penstock-io/penstock/storage"
 )
@@ -28,6 +29,7 @@ type Snapshot struct {
 	all         []Rule // contiguous
 	allow, deny []index.Conditions
 	index       *index.Index
+	bodies      bodyReaders
 }
 
 // NewSnapshot returns a snapshot without rules. Code that adds rules must also set a Matcher for them.
@@ -98,13 +100,23 @@ type Cost struct {
 	Attribute      string
 	ResponseHeader string
 	ResponseBytes  bool
+	ResponseJSON   string // a field of the response's body
+
+	Cut bool // end a response for which the limits allow no more
+
+	estimate *expr.Expression // the cost, or what to charge until the response tells it; nil: none
 
 	Default int64 // used if the cost is missing or not a number
 	Max     int64 // larger costs count as this
 }
 
 // Afterwards reports whether the cost is known only with the response.
-func (c *Cost) Afterwards() bool { return c.ResponseHeader != "" || c.ResponseBytes }
+func (c *Cost) Afterwards() bool {
+	return c.ResponseHeader != "" || c.ResponseBytes || c.ResponseJSON != ""
+}
+
+// IsEstimated reports whether an expression estimates the cost: see [Matched].
+func (c *Cost) IsEstimated() bool { return c.estimate != nil }
 
 // Domain returns the domain of the rule's requests, or "" if a Matcher finds it.
 func (r *Rule) Domain() string {

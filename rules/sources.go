@@ -24,6 +24,7 @@ func (c *compiler) sources() (all []attribute.Source) {
 		c.checkSource(&s, name, at)
 		all = append(all, attribute.Source{
 			Attribute: name, Header: s.Header, Cookie: s.Cookie, Query: s.Query, Claim: s.Claim, Certificate: s.Certificate,
+			JSON: s.JSON, Default: s.Default,
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.named)) {
@@ -31,6 +32,13 @@ func (c *compiler) sources() (all []attribute.Source) {
 		all = append(all, attribute.Source{Attribute: name, Header: s.Header, Claim: s.Claim})
 	}
 	return all
+}
+
+// checkField reports a path to a field of a JSON body that leads nowhere.
+func (c *compiler) checkField(field string, at path) {
+	if field != "" && (slices.Contains(strings.Split(field, "."), "") || strings.ContainsFunc(field, unicode.IsControl)) {
+		c.fail(at, complain("%.64q cannot be a field of a JSON text", field).but("write the names of the objects around it and its own, as in params.name"))
+	}
 }
 
 func (c *compiler) checkSource(s *Source, name string, at path) {
@@ -42,9 +50,16 @@ func (c *compiler) checkSource(s *Source, name string, at path) {
 	if strings.ContainsFunc(s.Query, unicode.IsControl) {
 		c.fail(at.with("query"), complain("%.64q cannot be the name of a query parameter", s.Query))
 	}
+	c.checkField(s.JSON, at.with("json"))
+	if s.Default != "" && s.JSON == "" {
+		c.fail(at.with("default"), complain("default has a meaning only beside json"))
+	}
 	given := 0
 	var known []string
 	for _, f := range fieldsOf(reflect.TypeFor[Source]()) {
+		if f.name == "default" {
+			continue
+		}
 		known = append(known, f.name)
 		if !reflect.ValueOf(s).Elem().Field(f.index).IsZero() {
 			given++

@@ -11,18 +11,27 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// when compiles an expression over the attributes and the wildcards of the rule's path, once for all equal ones.
+// when compiles a condition over the attributes and the wildcards of the rule's path.
 func (c *compiler) when(text string, at path, p pattern.Path) *expr.Expression {
-	wildcards := strings.Join(mentioned(p.Wildcards(), text), " ")
-	return c.expression(text, wildcards, at, func() (*expr.Language, error) { return c.languageWith(wildcards) })
+	return c.aboutRequest(text, at, p, (*expr.Language).Compile)
 }
 
-// expression compiles an expression of a language, once for all equal ones.
-func (c *compiler) expression(text, of string, at path, languageOf func() (*expr.Language, error)) *expr.Expression {
+// aboutRequest compiles an expression over the attributes and the wildcards of the rule's path.
+func (c *compiler) aboutRequest(text string, at path, p pattern.Path, compile compileFunc) *expr.Expression {
+	wildcards := strings.Join(mentioned(p.Wildcards(), text), " ")
+	return c.expression(text, wildcards, at, func() (*expr.Language, error) { return c.languageWith(wildcards) }, compile)
+}
+
+// A compileFunc compiles an expression of a language to a condition or to a number.
+type compileFunc func(l *expr.Language, text string) (*expr.Expression, error)
+
+// expression compiles an expression of a language, once for all equal ones. The field at its path says what it is for.
+func (c *compiler) expression(text, of string, at path, languageOf func() (*expr.Language, error), compile compileFunc) *expr.Expression {
 	if text == "" || !c.sound(at) {
 		return nil
 	}
-	alike := of + "\x00" + text
+	field := at[len(at)-1].(string)
+	alike := field + "\x00" + of + "\x00" + text
 	if known := c.expressions[alike]; known != nil {
 		return known
 	}
@@ -35,7 +44,7 @@ func (c *compiler) expression(text, of string, at path, languageOf func() (*expr
 		c.fail(at, complain("%v", err))
 		return nil
 	}
-	compiled, err := language.Compile(text)
+	compiled, err := compile(language, text)
 	if err == nil {
 		c.expressions[alike] = compiled
 		return compiled
@@ -47,7 +56,7 @@ func (c *compiler) expression(text, of string, at path, languageOf func() (*expr
 		return nil
 	}
 	for _, f := range flawed.Flaws {
-		c.add(Mistake, at, c.source.withinLines(n, f.Line, f.Column), complain("%v: %s", at[len(at)-1], f.Problem))
+		c.add(Mistake, at, c.source.withinLines(n, f.Line, f.Column), complain("%s: %s", field, f.Problem))
 	}
 	return nil
 }

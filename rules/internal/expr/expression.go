@@ -1,5 +1,5 @@
-// Package expr compiles and evaluates expressions, which are written in CEL: those of when, about a request, and
-// those of charge_if, refund_if and strike_if, about a response.
+// Package expr compiles and evaluates the expressions of rules, which are written in CEL: those of when and of
+// estimates, about a request, and those of charge_if, refund_if and strike_if, about a response.
 package expr
 
 import (
@@ -14,7 +14,7 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// An Expression is a `when` in CEL. Its variables are the attributes, the wildcards of the rule's path, and
+// An Expression is a condition or a number in CEL. Its variables are the attributes, the wildcards of the rule's path, and
 // domain. All are strings; one that the request lacks is "".
 //
 // An expression fails if it has no result, such as int(plan) of a plan that is not a number, or if it reads a
@@ -84,8 +84,17 @@ func isVariable(name string) bool {
 	return identifier.MatchString(name) && !slices.Contains(notVariables, name)
 }
 
-// Compile returns an expression, or an *Error that lists every flaw.
+// Compile returns a condition, or an *Error that lists every flaw.
 func (l *Language) Compile(text string) (*Expression, error) {
+	return l.compile(text, cel.BoolType, "it must be true or false, as in "+l.example)
+}
+
+// CompileNumber returns an expression whose value is a whole number, or an *Error that lists every flaw.
+func (l *Language) CompileNumber(text string) (*Expression, error) {
+	return l.compile(text, cel.IntType, "it must be a whole number, as in int(max_tokens) + 500")
+}
+
+func (l *Language) compile(text string, as *cel.Type, hint string) (*Expression, error) {
 	if n := utf8.RuneCountInString(text); n > maxExpressionLength {
 		return nil, flaw(1, 1, "the expression has %d characters; at most %d", n, maxExpressionLength)
 	}
@@ -93,8 +102,8 @@ func (l *Language) Compile(text string) (*Expression, error) {
 	if issues != nil && len(issues.Errors()) > 0 {
 		return nil, l.flawsOf(text, issues)
 	}
-	if got := ast.OutputType(); got != cel.BoolType {
-		return nil, flaw(1, 1, "the expression is of type %v; it must be true or false, as in %s", got, l.example)
+	if got := ast.OutputType(); got != as {
+		return nil, flaw(1, 1, "the expression is of type %v; %s", got, hint)
 	}
 	bound, err := boundWork(l.env, ast)
 	if err != nil {
@@ -190,6 +199,16 @@ func (e *Expression) Holds(s *Scope) (bool, error) {
 		return false, err
 	}
 	return result == types.True, nil
+}
+
+// Number evaluates an expression of CompileNumber.
+func (e *Expression) Number(s *Scope) (int64, error) {
+	s.maxInput = e.maxInput
+	result, _, err := e.program.Eval(s)
+	if err != nil {
+		return 0, err
+	}
+	return int64(result.(types.Int)), nil
 }
 
 // ResolveName returns a variable to CEL.

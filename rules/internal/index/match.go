@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules/internal/expr"
 )
 
 // A Match is what an index finds for a request. Reuse one, for one request at a time, to match without
@@ -69,6 +70,12 @@ func (x *Index) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 		}
 		m.Found = append(m.Found, found)
 	}
+}
+
+// Number evaluates an expression of one of the items, for the request that was matched last.
+func (m *Match) Number(item *Item, e *expr.Expression) (int64, error) {
+	m.values.item = item
+	return m.values.Number(e)
 }
 
 // inOrder sorts candidates and removes duplicates.

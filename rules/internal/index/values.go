@@ -205,6 +205,12 @@ func (v *Values) Variable(name string) string {
 	return text
 }
 
+// Number evaluates an expression whose value is a number.
+func (v *Values) Number(e *expr.Expression) (int64, error) {
+	v.scope.Variables = v
+	return e.Number(&v.scope)
+}
+
 // Evaluate reports whether an expression holds. The result is meaningless if err is not nil.
 func (v *Values) Evaluate(e *expr.Expression) (bool, error) {
 	v.scope.Variables = v

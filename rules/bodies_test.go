@@ -1,0 +1,38 @@
+package rules
+
+import (
+	"testing"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A body is read only for requests that a rule which reads it may match.
+func TestReadsBody(t *testing.T) {
+	const attributes = "attributes: {model: {json: model}, user: {header: X-User}}\n"
+	const chat = "  - {name: chat, match: {method: POST, path: '/v1/{rest...}'}, key: [model], limits: [10/1m]}\n"
+	for _, test := range []struct {
+		name, text   string
+		method, path string
+		want         bool
+	}{
+		{"the rule's path", chat, "POST", "/v1/chat", true},
+		{"another method", chat, "GET", "/v1/chat", false},
+		{"another path", chat, "POST", "/upload", false},
+		{"a rule that is off", "  - {name: a, mode: off, key: [model], limits: [10/1m]}\n", "POST", "/", false},
+		{"a rule that expired", "  - {name: a, expires_at: 2020-01-01T00:00:00Z, key: [model], limits: [10/1m]}\n", "POST", "/", false},
+		{"another domain", "  - {name: a, match: {domain: mesh}, key: [model], limits: [10/1m]}\n", "POST", "/", false},
+		{"no rule", "  - {name: a, key: [user], limits: [10/1m]}\n", "POST", "/", false},
+		{"in a match", "  - {name: a, match: {model: large}, key: [], limits: [10/1m]}\n", "POST", "/", true},
+		{"in an expression", "  - {name: a, match: {when: 'model == \"x\"'}, key: [], limits: [10/1m]}\n", "POST", "/", true},
+		{"in an override", "  - {name: a, key: [], limits: [10/1m], overrides: [{match: {model: x}, limits: [1/1m]}]}\n", "POST", "/", true},
+		{"in a cost", "  - {name: a, key: [], cost: {attribute: model}, limits: [10/1m]}\n", "POST", "/", true},
+		{"in an estimate", "  - {name: a, key: [], cost: {estimate: int(model)}, limits: [10/1m]}\n", "POST", "/", true},
+		{"in a list", "  - {name: a, key: [], limits: [10/1m]}\nlists: {deny: [{model: x}]}\n", "GET", "/", true},
+	} {
+		s := compiled(t, attributes+"rules:\n"+test.text)
+		c := penstock.Call{Attributes: []penstock.Attribute{{Name: "method", Value: test.method}, {Name: "path", Value: test.path}}}
+		if got := s.ReadsBody(&c, penstock.InstantOf(testNow)); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}
