@@ -173,6 +173,12 @@ func (e *Engine) Close(ctx context.Context) error {
 // and must not be modified.
 func (e *Engine) Sources() []attribute.Source { return e.rules.Load().Sources }
 
+// ReadsBody reports whether the rules may need attributes of the body of a request that has its other attributes.
+func (e *Engine) ReadsBody(c *penstock.Call) bool {
+	s := e.rules.Load()
+	return s.ReadsBody(c, e.instantFor(s))
+}
+
 // CheckAttributes implements [attribute.Checker]. If the rules can change, they must be a *live.Rules, or
 // have its method Require, so that later rules are checked too.
 func (e *Engine) CheckAttributes(domain string, check func(attribute string, from *attribute.Source) error) error {

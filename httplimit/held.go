@@ -67,6 +67,9 @@ func heldBytes(req *http.Request) int64 {
 	if req.ContentLength >= 0 { // otherwise unknown
 		body = min(body, req.ContentLength)
 	}
+	if b, ok := req.Body.(*bufferedBody); ok { // it was already read
+		body = max(body, b.memory.Load())
+	}
 	return n + body
 }
 

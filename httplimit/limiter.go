@@ -82,7 +82,11 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 func (l *Limiter) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		t := l.turns.Get().(*turn)
-		if l.admit(rw, req, t) {
+		admitted := l.admit(rw, req, t)
+		if b, ok := req.Body.(*bufferedBody); ok {
+			defer b.release()
+		}
+		if admitted {
 			l.serve(next, rw, req, t)
 		}
 		l.turns.Put(t) // not after a panic: another goroutine may still use it
@@ -118,6 +122,7 @@ func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *turn) bool
 func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Request, t *turn) {
 	v := &t.verdict
 	r := &response{ResponseWriter: rw, writer: l.writer, verdict: v, head: req.Method == http.MethodHead, unserved: true}
+	r.metered = l.newMetered(req, v)
 	stop := l.keepReserved(req, v)
 	served, settled := false, false
 	if v.SettleEarly {
@@ -128,6 +133,7 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 		}
 	}
 	defer func() { // without recover, so that a panic is reported with its own stack
+		defer r.metered.close()
 		isGone := req.Context().Err() != nil
 		if served {
 			r.beginUnwritten(isGone)
@@ -138,7 +144,7 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 		stop()
 		c := penstock.Conclusion{Reservation: v.Reservation, Verb: penstock.Release}
 		if !r.unserved && (r.begun || isGone) {
-			c.Verb, c.Cost, c.Response = penstock.Settle, t.call.Cost, r.said(isGone)
+			c.Verb, c.Cost, c.Response = penstock.Settle, t.call.Cost, r.said(isGone, served)
 		}
 		l.conclude(req, &c, new(penstock.Verdict))
 	}()
@@ -153,7 +159,7 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 	if v.Reservation != "" {
 		r.started = time.Now()
 	}
-	next.ServeHTTP(r, req)
+	next.ServeHTTP(r, r.metered.readable(req))
 	served = true
 }
 
@@ -200,7 +206,7 @@ func (l *Limiter) conclude(req *http.Request, c *penstock.Conclusion, v *penstoc
 
 // settleEarly settles before the header of the response is sent, so that it has the numbers after the settlement.
 func (l *Limiter) settleEarly(req *http.Request, t *turn, r *response) {
-	c := penstock.Conclusion{Reservation: t.verdict.Reservation, Cost: t.call.Cost, Response: r.said(req.Context().Err() != nil)}
+	c := penstock.Conclusion{Reservation: t.verdict.Reservation, Cost: t.call.Cost, Response: r.said(req.Context().Err() != nil, false)}
 	var settled penstock.Verdict
 	l.conclude(req, &c, &settled)
 	correct(&t.verdict, &settled)

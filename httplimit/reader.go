@@ -47,6 +47,18 @@ type ReaderOptions struct {
 	// rules need a claim. Its error rejects the request: with 401, unless it is a [*RequestError].
 	Claims func(*http.Request) (Claims, error)
 
+	// MaxJSON is how many bytes of a request's JSON body are read if rules need attributes of it; by default 1 MiB. A
+	// larger body is not read: its attributes have their defaults.
+	MaxJSON int64
+
+	// ReadsBody reports whether rules may need attributes of the request's body, by its other attributes. If the
+	// decider knows that, as an engine does, middleware asks it and ignores this field. Without it, the body of every
+	// request is read if Sources has a field of one.
+	ReadsBody func(*penstock.Call) bool
+
+	// OnBody gets the bodies that did not tell what rules take from them, so that defaults apply.
+	OnBody func(*http.Request, *BodyError)
+
 	// MaxDelay is how long a request can be held for a leaky bucket; one that would have to wait longer is
 	// denied. By default middleware holds a request for as long as the rule's queue takes; a reader by itself
 	// does not hold requests.
@@ -73,6 +85,7 @@ type Reader struct {
 	idHeader    string // canonical
 	trusted     []netip.Prefix
 	wanted      atomic.Pointer[wanted]
+	bodies      atomic.Int64 // bytes of bodies that were read and not yet passed on
 }
 
 // NewReaderFor returns a reader of requests for a decider. It reads the attributes that the decider knows of,
@@ -80,6 +93,9 @@ type Reader struct {
 func NewReaderFor(d penstock.Decider, o ReaderOptions) (*Reader, error) {
 	if s, ok := d.(interface{ Sources() []attribute.Source }); ok {
 		o.Sources = s.Sources
+	}
+	if s, ok := d.(interface{ ReadsBody(*penstock.Call) bool }); ok {
+		o.ReadsBody = s.ReadsBody
 	}
 	r, err := NewReader(o)
 	if err != nil {
@@ -114,6 +130,10 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 	o.IPv6Prefix = cmp.Or(o.IPv6Prefix, 64)
 	o.IDHeader = cmp.Or(o.IDHeader, "Idempotency-Key")
 	o.ProxyHeader = cmp.Or(o.ProxyHeader, "X-Forwarded-For")
+	o.MaxJSON = cmp.Or(o.MaxJSON, defaultMaxJSON)
+	if o.ReadsBody == nil {
+		o.ReadsBody = func(*penstock.Call) bool { return true }
+	}
 	if o.Sources == nil {
 		o.Sources = func() []attribute.Source { return nil }
 	}
@@ -128,6 +148,9 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 	}
 	if o.IPv6Prefix < 1 || o.IPv6Prefix > 128 {
 		fail("an IPv6 prefix of %d bits; from 1 to 128", o.IPv6Prefix)
+	}
+	if o.MaxJSON < 0 || o.MaxJSON > maxBodies {
+		fail("JSON bodies of %d bytes; from 1 to %d", o.MaxJSON, maxBodies)
 	}
 	if o.MaxDelay < 0 {
 		fail("a maximum delay of %v; it cannot be negative", o.MaxDelay)
@@ -156,8 +179,11 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 //	path    as it was sent; rules normalise it by themselves
 //
 // and those of the sources that the request has, and [penstock.KeyAttribute] if there is a Key. A request
-// that has the header, cookie or parameter of a source twice is rejected, as is one with a header that
+// that has the header, cookie, parameter or field of a source twice is rejected, as is one with a header that
 // servers may read as that of a source. An error is a [*RequestError].
+//
+// If rules need attributes of the body, Read reads it and replaces req.Body by one that returns the same bytes. Close
+// that one, or pass it on.
 func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 	o := &r.options
 	*c = penstock.Call{Domain: o.Domain, Attributes: c.Attributes[:0], Cost: 1, MaxDelay: o.MaxDelay}
@@ -187,8 +213,14 @@ func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 			return tooLong(http.StatusRequestURITooLong, "the "+a.Name, len(a.Value))
 		}
 	}
-	if err := r.sources().read(r, req, c); err != nil {
+	w := r.sources()
+	if err := w.read(r, req, c); err != nil {
 		return err
+	}
+	if w.body != nil && o.ReadsBody(c) {
+		if err := w.body.read(r, req, c); err != nil {
+			return err
+		}
 	}
 	return o.Key.add(req, c)
 }

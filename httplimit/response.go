@@ -18,6 +18,7 @@ type response struct {
 	http.ResponseWriter
 	writer  *Writer
 	verdict *penstock.Verdict
+	metered *metered // nil: rules take nothing from the body
 
 	begun    bool // the header was sent, or the handler took over the connection
 	hijacked bool // what is written is not counted
@@ -50,6 +51,7 @@ func (r *response) begin(status int) {
 	if !r.started.IsZero() {
 		r.status, r.took = status, time.Since(r.started)
 	}
+	r.metered.begin(status, r.Header())
 	if r.early != nil && !r.unserved && !grpcstatus.Is(r.Header().Get("Content-Type")) {
 		r.early()
 	}
@@ -69,6 +71,9 @@ func (r *response) beginUnwritten(isGone bool) {
 
 func (r *response) Write(p []byte) (int, error) {
 	r.begin(http.StatusOK)
+	if err := r.metered.write(p, r.ResponseWriter); err != nil {
+		return 0, err
+	}
 	n, err := r.ResponseWriter.Write(p)
 	r.count(int64(n))
 	return n, err
@@ -77,6 +82,9 @@ func (r *response) Write(p []byte) (int, error) {
 // ReadFrom allows a file to be sent without copying it through user space.
 func (r *response) ReadFrom(src io.Reader) (n int64, err error) {
 	r.begin(http.StatusOK)
+	if r.metered != nil {
+		return io.Copy(struct{ io.Writer }{r}, src)
+	}
 	if to, ok := r.ResponseWriter.(io.ReaderFrom); ok {
 		n, err = to.ReadFrom(src)
 	} else {
@@ -113,14 +121,18 @@ const clientLeft = 499
 
 // said returns what rules decide by. The size is unknown if the client disconnected before the first byte, and so is
 // the status if the server did not answer before.
-func (r *response) said(isGone bool) *penstock.Response {
+func (r *response) said(isGone, isWhole bool) *penstock.Response {
 	h, bytes := r.Header(), r.bytes
-	if r.hijacked || isGone && bytes == 0 && !r.head {
+	isUnknown := r.hijacked || isGone && bytes == 0 && !r.head
+	if isUnknown {
 		bytes = penstock.UnknownBytes
 	}
 	response := &penstock.Response{
 		Status: r.status, Duration: r.took, Bytes: bytes,
 		Header: func(name string) string { return cmp.Or(h.Get(name), h.Get(http.TrailerPrefix+name)) },
+	}
+	if r.metered != nil {
+		response.JSON, response.Charged = r.metered.end(isWhole, isUnknown), r.metered.charged
 	}
 	switch {
 	case isGone && r.status == clientLeft:

@@ -20,6 +20,7 @@ type wanted struct {
 	of     []attribute.Source // as given, to detect a change
 	parts  []attribute.Source // each name once, headers in the canonical form of net/http
 	claims bool
+	body   *bodyPart // nil: the rules read nothing from bodies
 
 	headers []string // of the parts, of request IDs and of the key
 }
@@ -45,6 +46,7 @@ func newWanted(of []attribute.Source, idHeader string, keyHeaders []string) *wan
 	for _, name := range keyHeaders {
 		w.headers = append(w.headers, textproto.CanonicalMIMEHeaderKey(name))
 	}
+	w.body = newBodyPart(w.parts)
 	return w
 }
 

@@ -30,7 +30,9 @@ func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 		asked, err = original(r)
 	}
 	if err == nil {
-		err = a.Reader.Read(asked, &x.call)
+		if err = a.Reader.Read(asked, &x.call); asked.Body != nil {
+			defer asked.Body.Close()
+		}
 	}
 	if err == nil {
 		x.call.MaxDelay = 0

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
@@ -24,7 +25,8 @@ type exchange struct {
 	route   *route     // nil: no route matches
 	writer  pacedWriter
 	body    reqbody.Body
-	reached atomic.Bool // a connection to a server was established: the server may have received the request
+	passed  io.ReadCloser // what the limiter passed on of the body, or all of it if the limiter has read some
+	reached atomic.Bool   // a connection to a server was established: the server may have received the request
 
 	id                []string  // header lines; the response keeps this one
 	host, scheme, way [1]string // and the copied request keeps these
@@ -51,6 +53,14 @@ func exchangeBehind(rw http.ResponseWriter) *exchange {
 		}
 		rw = rw.(interface{ Unwrap() http.ResponseWriter }).Unwrap()
 	}
+}
+
+// hasBegun reports whether any part of the body was sent to a server.
+func (x *exchange) hasBegun() bool {
+	if b, ok := x.passed.(interface{ Begun() bool }); ok {
+		return b.Begun()
+	}
+	return x.body.Begun()
 }
 
 // own returns the exchange's own copy of its request.

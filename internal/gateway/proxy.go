@@ -40,6 +40,7 @@ func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
 		write(rw, problemOf(http.StatusNotFound, "Nothing is served under this host and path."))
 		return
 	}
+	x.passed = req.Body
 	x.traceConnection()
 	g.proxy.ServeHTTP(rw, x.own(req))
 }

@@ -34,13 +34,13 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 		if failure != nil {
 			req = req.Clone(req.Context()) // a transport may still use the one it was given
 			if req.Body != nil {
-				req.Body = &x.body // the one it was given is closed
+				req.Body = x.passed // the one it was given is closed
 			}
 		}
 		req.URL.Scheme, req.URL.Host = s.address.Scheme, s.address.Host
 		res, err := r.transport.RoundTrip(req)
 		r.judge(s, req, res, err)
-		if err == nil || x.body.Begun() || !isDialError(err) || req.Context().Err() != nil {
+		if err == nil || x.hasBegun() || !isDialError(err) || req.Context().Err() != nil {
 			return res, err
 		}
 		failure = err

@@ -27,6 +27,7 @@ type decider interface {
 	Refund(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error
 	RefundPart(ctx context.Context, s *rules.Snapshot, part *engine.Part)
 	Sources() []attribute.Source
+	ReadsBody(c *penstock.Call) bool
 }
 
 // lastSpans is how long a shutdown waits for traces to be sent.

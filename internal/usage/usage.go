@@ -105,6 +105,14 @@ func (m *Meter) scan(p []byte) {
 	_, _ = m.text.Write(p) // after an error the scanner ignores the rest
 }
 
+// IsStream reports whether the body is an event stream.
+func (m *Meter) IsStream() bool { return m.events != nil }
+
+// IsBetweenEvents reports whether an event stream is where an event may be added.
+func (m *Meter) IsBetweenEvents() bool {
+	return m.events != nil && m.events.at == inName && m.events.name == 0 && !m.events.hasData
+}
+
 // Close ends the body. It must be called.
 func (m *Meter) Close() {
 	if m.decoded != nil {

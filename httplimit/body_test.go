@@ -1,0 +1,271 @@
+package httplimit
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
+)
+
+// problems collects what OnBody gets.
+type problems struct {
+	mu      sync.Mutex
+	reasons []string
+}
+
+func (p *problems) add(_ *http.Request, e *BodyError) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reasons = append(p.reasons, e.Reason)
+}
+
+func (p *problems) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.reasons, " ")
+}
+
+func compressed(text string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, text)
+	_ = z.Close()
+	return b.String()
+}
+
+var bodySources = sources(
+	attribute.Source{Attribute: "model", JSON: "model", Default: "none"},
+	attribute.Source{Attribute: "tool", JSON: "params.name"},
+)
+
+// post returns a request with a body. Its length is unknown if it is chunked.
+func post(body string, isChunked bool, header ...string) *http.Request {
+	req := httptest.NewRequest("POST", "/v1/chat", io.NopCloser(strings.NewReader(body)))
+	if req.ContentLength = int64(len(body)); isChunked {
+		req.ContentLength = -1
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	return req
+}
+
+func TestAttributesOfABody(t *testing.T) {
+	long := `{"model":"m","x":"` + strings.Repeat("x", 5000) + `"}`
+	for _, test := range []struct {
+		name, body, encoding string
+		model, tool, problem string
+	}{
+		{"fields", `{"model":"m","params":{"name":"t","arguments":{"name":"x"}}}`, "", "m", "t", ""},
+		{"a number and a bool", `{"model":12,"params":{"name":true}}`, "", "12", "true", ""},
+		{"no such fields", `{"other":1}`, "", "none", "", ""},
+		{"null", `{"model":null}`, "", "none", "", ""},
+		{"compressed", compressed(`{"model":"m"}`), "gzip", "m", "", ""},
+		{"larger than the first read", long, "", "m", "", ""},
+		{"as large as can be", `{"model":"m","x":"` + strings.Repeat("x", 8192-20) + `"}`, "", "m", "", ""},
+		{"beyond the bound", `{"model":"m","x":"` + strings.Repeat("x", 8192-19) + `"}`, "", "none", "", BodyTooLarge},
+		{"beyond the bound when decompressed", compressed(`{"model":"m","x":"` + strings.Repeat("x", 9000) + `"}`), "gzip", "none", "", BodyTooLarge},
+		{"not JSON", `model=m`, "", "none", "", BodyNotJSON},
+		{"a JSON text and more", `{"model":"m"}{"model":"n"}`, "", "none", "", BodyNotJSON},
+		{"cut off", `{"model":"m"`, "", "none", "", BodyNotJSON},
+		{"a batch", `[{"model":"m"}]`, "", "none", "", BodyNotJSON},
+		{"not gzip", `{"model":"m"}`, "gzip", "none", "", BodyNotJSON},
+		{"another encoding", `{"model":"m"}`, "br", "none", "", BodyEncoding},
+		{"twice compressed", compressed(compressed(`{"model":"m"}`)), "gzip, gzip", "none", "", BodyEncoding},
+		{"an object", `{"model":{"id":"m"},"params":{"name":[]}}`, "", "none", "", BodyValue + " " + BodyValue},
+		{"empty", "", "", "none", "", BodyNotJSON},
+	} {
+		for _, isChunked := range []bool{false, true} {
+			var seen problems
+			r := newReader(t, ReaderOptions{Sources: bodySources, MaxJSON: 8192, OnBody: seen.add})
+			req := post(test.body, isChunked)
+			if test.encoding != "" {
+				req.Header.Set("Content-Encoding", test.encoding)
+			}
+			var c penstock.Call
+			if err := r.Read(req, &c); err != nil {
+				t.Errorf("%s: %v", test.name, err)
+				continue
+			}
+			model, hasModel := c.Attribute("model")
+			tool, hasTool := c.Attribute("tool")
+			if model != test.model || tool != test.tool || !hasModel || !hasTool || seen.String() != test.problem {
+				t.Errorf("%s, chunked %v: model %q, tool %q, problem %q", test.name, isChunked, model, tool, &seen)
+			}
+			if passed, err := io.ReadAll(req.Body); err != nil || string(passed) != test.body {
+				t.Errorf("%s, chunked %v: the body passed on has %d bytes, not %d: %v", test.name, isChunked, len(passed), len(test.body), err)
+			}
+			_ = req.Body.Close()
+			if n := r.bodies.Load(); n != 0 {
+				t.Errorf("%s: %d bytes of memory are still counted", test.name, n)
+			}
+		}
+	}
+}
+
+// Servers differ in which of two fields they use, and some ignore case.
+func TestAmbiguousBodies(t *testing.T) {
+	r := newReader(t, ReaderOptions{Sources: bodySources})
+	for _, body := range []string{
+		`{"model":"cheap","model":"dear"}`, `{"model":"cheap","Model":"dear"}`, `{"model":"cheap","\u006dodel":null}`,
+		`{"params":{"name":"a"},"params":{"name":"b"}}`,
+	} {
+		var c penstock.Call
+		err := r.Read(post(body, false), &c)
+		if bad, ok := err.(*RequestError); !ok || bad.Status != 400 || !strings.Contains(bad.Detail, "more than once") {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+func TestNoBodyHasTheDefaults(t *testing.T) {
+	var seen problems
+	r := newReader(t, ReaderOptions{Sources: bodySources, OnBody: seen.add})
+	var c penstock.Call
+	if err := r.Read(request("/"), &c); err != nil {
+		t.Fatal(err)
+	}
+	if model, ok := c.Attribute("model"); model != "none" || !ok || seen.String() != "" {
+		t.Errorf("model %q %v, problems %q", model, ok, &seen)
+	}
+}
+
+// A slow or broken body is the client's fault, not a body without attributes.
+func TestBodyThatCannotBeRead(t *testing.T) {
+	for err, status := range map[error]int{io.ErrUnexpectedEOF: 400, &http.MaxBytesError{Limit: 5}: 413} {
+		r := newReader(t, ReaderOptions{Sources: bodySources})
+		req := post("", true)
+		req.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"mod`), failing{err}))
+		var c penstock.Call
+		if bad, ok := r.Read(req, &c).(*RequestError); !ok || bad.Status != status {
+			t.Errorf("%v: %v", err, bad)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestMemoryOfBodiesIsBounded(t *testing.T) {
+	var seen problems
+	r := newReader(t, ReaderOptions{Sources: bodySources, OnBody: seen.add})
+	r.bodies.Store(maxBodies - 4<<10)
+	var c penstock.Call
+	small, large := post(`{"model":"m"}`, false), post(`{"model":"m","x":"`+strings.Repeat("x", 10<<10)+`"}`, false)
+	if err := r.Read(large, &c); err != nil || seen.String() != BodyMemory {
+		t.Errorf("%v, problems %q", err, &seen)
+	}
+	if text, err := io.ReadAll(large.Body); err != nil || len(text) != 10<<10+20 {
+		t.Errorf("%d bytes passed on: %v", len(text), err)
+	}
+	if err := r.Read(small, &c); err != nil {
+		t.Error(err)
+	}
+	if model, _ := c.Attribute("model"); model != "m" {
+		t.Errorf("model %q", model)
+	}
+}
+
+const perModel = `
+attributes: {model: {json: model, default: none}}
+rules: [{name: model, match: {method: POST, path: /v1/chat}, key: [model], limits: [2/1h]}]
+`
+
+// untouched is a body that must not be read.
+type untouched struct{ t *testing.T }
+
+func (u untouched) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+func (untouched) Close() error { return nil }
+
+func TestOtherBodiesAreNotTouched(t *testing.T) {
+	l := newLimiter(t, perModel, Options{})
+	for _, target := range []string{"/upload", "/v1/models"} {
+		req := httptest.NewRequest("POST", target, untouched{t})
+		req.ContentLength = 100
+		h := l.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			if _, ok := req.Body.(untouched); !ok {
+				t.Errorf("%s: the body is a %T", target, req.Body)
+			}
+		}))
+		if rec := served(h, req); rec.Code != 200 {
+			t.Errorf("%s: %d", target, rec.Code)
+		}
+	}
+}
+
+// Over a real connection: the handler gets the body byte for byte, and what was counted is given back.
+func TestBodyOverTheNetwork(t *testing.T) {
+	l := newLimiter(t, perModel, Options{})
+	server := httptest.NewServer(l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		text, err := io.ReadAll(req.Body)
+		fmt.Fprintf(w, "%d %d %v %v", req.ContentLength, len(text), req.Trailer.Get("X-End"), err)
+	})))
+	defer server.Close()
+	send := func(body io.Reader, trailer bool) string {
+		t.Helper()
+		req, err := http.NewRequest("POST", server.URL+"/v1/chat", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if trailer {
+			req.Trailer = http.Header{"X-End": {"yes"}}
+		}
+		res, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, _ := io.ReadAll(res.Body)
+		return fmt.Sprint(res.StatusCode, " ", string(text))
+	}
+	body := `{"model":"a","x":"` + strings.Repeat("y", 100_000) + `"}`
+	if got, want := send(strings.NewReader(body), false), fmt.Sprintf("200 %d %d  <nil>", len(body), len(body)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := send(io.MultiReader(strings.NewReader(body)), true), fmt.Sprintf("200 -1 %d yes <nil>", len(body)); got != want {
+		t.Errorf("chunked: %s, want %s", got, want)
+	}
+	if got := send(strings.NewReader(body), false); !strings.HasPrefix(got, "429 ") {
+		t.Errorf("the third: %.60s", got)
+	}
+	if n := l.reader.bodies.Load(); n != 0 {
+		t.Errorf("%d bytes of memory are still counted", n)
+	}
+}
+
+// A client that waits for 100 Continue gets it before the decision, because the body is part of what is decided.
+func TestBodyOfAClientThatWaits(t *testing.T) {
+	server := httptest.NewServer(newLimiter(t, perModel, Options{}).Wrap(ok))
+	defer server.Close()
+	for i, want := range []string{"200", "200", "429"} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST /v1/chat HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 13\r\n\r\n")
+		from := bufio.NewReader(conn)
+		if line, err := from.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
+			t.Errorf("%d: %q %v", i, line, err)
+		}
+		_, _ = from.ReadString('\n')
+		fmt.Fprint(conn, `{"model":"a"}`)
+		if line, err := from.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 "+want) {
+			t.Errorf("%d: %q %v, want %s", i, line, err, want)
+		}
+		_ = conn.Close()
+	}
+}
