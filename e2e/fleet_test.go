@@ -29,7 +29,7 @@ func TestNumbersOfAllNodes(t *testing.T) {
 	server := redistest.Start(t)
 	config := []string{onRedis("single", server.Addr), rulesFile(t, `
 attributes: {user: {header: X-User}}
-rules: [{name: per-user, key: [user], limits: [{rate: 2/1h, algorithm: fixed_window}]}]
+rules: [{name: per-user, key: [user], limits: [{rate: 2/1h, algorithm: sliding_window_log}]}]
 `)}
 	var nodes []*node
 	for _, name := range []string{"north", "south", "west"} {

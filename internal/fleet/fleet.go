@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/internal/trafficdb"
 )
 
 // Options are the parts of a node that the fleet needs.
@@ -21,6 +22,8 @@ type Options struct {
 
 	// Problem returns why the others cannot be reached; nil if they can. It may be nil without Send.
 	Problem func() error
+
+	History *trafficdb.Recorder // nil: there is none
 }
 
 // A Fleet asks all nodes. Its methods may be called from several goroutines.
@@ -82,11 +85,17 @@ type question struct {
 	Count  *traffic.Query  `json:"count,omitempty"`
 	Recent *traffic.Filter `json:"recent,omitempty"`
 	Most   int             `json:"most,omitempty"`
+	Past   *traffic.Query  `json:"past,omitempty"`
+
+	// Have is the last minute of nodes that need not be sent again, because the asking node read the same database.
+	Have map[string]int64 `json:"have,omitempty"`
 }
 
 type answer struct {
 	Stats  *traffic.Stats  `json:"stats,omitempty"`
 	Recent []traffic.Event `json:"recent,omitempty"`
+
+	Past []*trafficdb.Past `json:"past,omitempty"`
 }
 
 // delivered is an answer of a node.
@@ -148,6 +157,11 @@ func (f *Fleet) answer(q *question) *answer {
 	}
 	if q.Recent != nil {
 		a.Recent = f.options.Traffic.Recent(*q.Recent, min(max(q.Most, 0), maxRecent))
+	}
+	if q.Past != nil && f.options.History != nil && trafficdb.Valid(q.Past) {
+		ctx, cancel := context.WithTimeout(f.ctx, patience)
+		defer cancel()
+		a.Past, _ = f.options.History.Read(ctx, *q.Past, q.Have) // what is in memory is there anyway
 	}
 	return a
 }

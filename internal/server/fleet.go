@@ -10,7 +10,7 @@ import (
 // openFleet lets nodes that share a Redis ask each other for their traffic. With a store in memory, this is the only
 // node.
 func (s *Server) openFleet(context.Context) error {
-	o := fleet.Options{Traffic: s.traffic, Members: s.members.All}
+	o := fleet.Options{Traffic: s.traffic, Members: s.members.All, History: s.history}
 	if !s.config.HasRedis() {
 		s.fleet = fleet.New(o)
 		s.atEnd(s.fleet.Close)

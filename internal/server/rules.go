@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
 	"github.com/penstock-io/penstock/internal/ruleservice"
+	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/internal/xdsconfig"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/rules/live"
@@ -164,7 +165,9 @@ func (s *Server) rulesChanged(status live.Status) {
 	case status.Err != nil:
 		at.Error("cannot read rules, keeping the current ones", "from_copy", status.FromCopy, "error", status.Err)
 	default:
-		s.filesLoaded.Add(1)
+		if s.filesLoaded.Add(1) > 1 {
+			s.traffic.Mark(traffic.MarkRules, rulesText(status))
+		}
 		at.Info("rules loaded", "propagation_seconds", status.Propagation.Seconds())
 	}
 	if status.PushErr != nil {

@@ -31,6 +31,7 @@ import (
 	"github.com/penstock-io/penstock/internal/storestack"
 	"github.com/penstock-io/penstock/internal/telemetry"
 	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/internal/trafficdb"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -60,9 +61,11 @@ type Server struct {
 	stats     *envoyratelimit.Stats // nil: metrics of envoyproxy/ratelimit are not wanted
 
 	filesLoaded atomic.Int64 // how often rules were loaded
+	circuitOpen atomic.Bool  // the circuit breaker has opened and not closed again
 
 	traffic *traffic.Traffic
 	fleet   *fleet.Fleet // the traffic of all nodes
+	history *trafficdb.Recorder
 	metrics *telemetry.Metrics
 	tracing *telemetry.Tracing // nil: tracing is off
 
@@ -108,7 +111,7 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openFleet, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openHistory, s.openFleet, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

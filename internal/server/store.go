@@ -20,7 +20,7 @@ type store struct {
 func (s *Server) openStore(context.Context) error {
 	o := storestack.Options{
 		Memory: memstore.Options{MaxBytes: int64(s.config.Store.Memory.MaxBytes)}, Log: s.log,
-		Observer: s.metrics.ObserveStore(s.tracer()),
+		Observer: s.metrics.ObserveStore(s.tracer()), Changed: s.circuitChanged,
 	}
 	if s.config.HasRedis() {
 		redis, err := s.config.Store.Redis.Options()

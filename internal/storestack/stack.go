@@ -23,6 +23,9 @@ type Options struct {
 
 	Observer breaker.Observer // of what is sent to Redis; may be nil
 
+	// Changed is called when the circuit breaker closes or opens, and why it opened; may be nil.
+	Changed func(now breaker.State, cause error)
+
 	Log *slog.Logger
 }
 
@@ -104,6 +107,9 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 		Observer: o.Observer, Watch: watchInterval, Patience: max(time.Second, o.Redis.Timeout),
 		Zones: o.Redis.Mode.Zones(), ZoneOf: o.Redis.Mode.ZoneOf,
 		OnChange: func(now breaker.State, cause error) {
+			if o.Changed != nil && !errors.Is(cause, errNotProbed) {
+				o.Changed(now, cause)
+			}
 			switch {
 			case now == breaker.Closed:
 				o.Log.Info("Redis decides", "addresses", o.Redis.Addresses)

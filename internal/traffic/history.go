@@ -36,6 +36,7 @@ type history struct {
 	store  [fines]StoreCounts
 	times  [coarses]slotTimes
 	recent [2]ring // allowed requests, and others
+	marks  []Mark
 }
 
 // slotTimes are how long decisions and operations of the store took in one slot.
@@ -112,7 +113,7 @@ func (h *history) storeTook(d time.Duration, failed bool) {
 // add takes over what a shard holds.
 func (h *history) add(s *shard) {
 	h.totals.add(&s.totals)
-	h.series[fineSlot(h.now)%fines].add(s.totals.Counts())
+	h.series[fineSlot(h.now)%fines].Add(s.totals.Counts())
 	for i := range s.tallies {
 		h.count(s.tallies[i].rule.Name, &s.tallies[i].counts)
 	}
@@ -131,7 +132,7 @@ func (h *history) count(rule string, counts *RuleTotals) {
 	r := h.rule(rule)
 	r.totals.add(counts)
 	if r.series != nil {
-		r.series[fineSlot(h.now)%fines].add(counts.counts())
+		r.series[fineSlot(h.now)%fines].Add(counts.counts())
 	}
 }
 

@@ -83,9 +83,9 @@ func (t *Traffic) Count(q Query) Stats {
 	}
 	s.Series, s.Total = h.sum(&h.series, &q)
 	for slot := range h.slots(&q) {
-		s.StoreTotal.add(h.store[slot%fines])
+		s.StoreTotal.Add(h.store[slot%fines])
 	}
-	from, to := max(coarseSlot(q.From), coarseSlot(h.now)-coarses+1), min(coarseSlot(q.To), coarseSlot(h.now))
+	from, to := max(coarseSlot(q.From), coarseSlot(h.now)-coarses+1), min(coarseSlot(q.To.Add(-1)), coarseSlot(h.now))
 	for name, r := range h.rules {
 		if r.series == nil || q.Rule != "" && q.Rule != name {
 			continue
@@ -120,11 +120,11 @@ func (s *Stats) Add(o *Stats) {
 	if o.Since.Before(s.Since) {
 		s.Since = o.Since
 	}
-	s.Total.add(o.Total)
+	s.Total.Add(o.Total)
 	s.Series = addSeries(s.Series, o.Series)
 	s.Decisions.add(o.Decisions)
 	s.Store.add(o.Store)
-	s.StoreTotal.add(o.StoreTotal)
+	s.StoreTotal.Add(o.StoreTotal)
 	known := make(map[string]int, len(s.Rules))
 	for i := range s.Rules {
 		known[s.Rules[i].Rule] = i
@@ -140,7 +140,7 @@ func (s *Stats) Add(o *Stats) {
 }
 
 func (r *RuleStats) add(o *RuleStats) {
-	r.Total.add(o.Total)
+	r.Total.Add(o.Total)
 	r.Series = addSeries(r.Series, o.Series)
 	r.Keys.merge(o.Keys)
 	r.Top = together(r.Top, o.Top)
@@ -152,7 +152,7 @@ func addSeries(to, from []Counts) []Counts {
 		return from
 	}
 	for i := range min(len(to), len(from)) {
-		to[i].add(from[i])
+		to[i].Add(from[i])
 	}
 	return to
 }
@@ -184,8 +184,8 @@ func (h *history) sum(series *[fines]Counts, q *Query) (points []Counts, total C
 	points = make([]Counts, q.Steps())
 	for slot := range h.slots(q) {
 		c := series[slot%fines]
-		points[(slot-fineSlot(q.From))*int64(fine)/int64(q.Step)].add(c)
-		total.add(c)
+		points[(slot-fineSlot(q.From))*int64(fine)/int64(q.Step)].Add(c)
+		total.Add(c)
 	}
 	return points, total
 }

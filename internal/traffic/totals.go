@@ -96,12 +96,14 @@ type StoreCounts struct {
 	Failed     int64 `json:"failed"` // without an answer
 }
 
-func (c *StoreCounts) add(d StoreCounts) {
+// Add adds other numbers.
+func (c *StoreCounts) Add(d StoreCounts) {
 	c.Operations += d.Operations
 	c.Failed += d.Failed
 }
 
-func (c *Counts) add(d Counts) {
+// Add adds other numbers.
+func (c *Counts) Add(d Counts) {
 	c.Allowed += d.Allowed
 	c.Denied += d.Denied
 	c.Shadow += d.Shadow
