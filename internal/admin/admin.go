@@ -104,15 +104,16 @@ type Scratch interface {
 // An Admin is the admin API, and the handler of its whole listener.
 type Admin struct {
 	Options
-	handler  http.Handler
-	access   *access
-	people   *directory
-	sessions *sessions
-	logins   *logins
-	veil     *veil
-	reveals  *reveals
-	turns    *turns        // for expensive work
-	beat     time.Duration // between two heartbeats of a stream
+	handler   http.Handler
+	access    *access
+	people    *directory
+	sessions  *sessions
+	logins    *logins
+	veil      *veil
+	reveals   *reveals
+	turns     *turns // for expensive work
+	baselines baselines
+	beat      time.Duration // between two heartbeats of a stream
 
 	overviews, tails places // open streams
 	lookEvery        time.Duration

@@ -2,11 +2,14 @@ package admin
 
 import "time"
 
+// judgeEvery is how many overviews are sent for each with a judgement.
+const judgeEvery = 5
+
 // lookEvery is how often the overview is sent.
 const lookEvery = time.Second
 
-// overview streams an overview every second: stats, status and nodes, each with the response of the route of that
-// name.
+// overview streams an overview every second: stats, status, nodes and sometimes attention, each with the response of
+// the route of that name.
 func (a *Admin) overview(x *exchange) (any, error) {
 	ask, err := x.period()
 	if err != nil {
@@ -28,11 +31,14 @@ func (s *stream) look(ask period) {
 	a := s.admin
 	next := time.NewTicker(a.lookEvery)
 	defer next.Stop()
-	for s.lasts() {
+	for turn := 0; s.lasts(); turn++ {
 		stats := statsOf(a.Fleet.Count(s.r.Context(), ask.query(), ask.node))
 		if !s.send(func() {
 			s.event("stats", stats)
 			s.event("status", a.Status())
+			if turn%judgeEvery == 0 {
+				s.event("attention", a.judge(s.r.Context()))
+			}
 			s.event("nodes", nodesOf(a.Nodes(), time.Now()))
 		}) {
 			return

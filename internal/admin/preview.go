@@ -30,7 +30,7 @@ type Preview struct {
 	NewlyAllowed int `json:"newly_allowed"` // denied by the current rules
 
 	Rules    []RulePreview  `json:"rules"`
-	Keys     []KeyPreview   `json:"keys"`     // clients with the largest change
+	Keys     []KeyPreview   `json:"keys"`     // clients for which something changes, the largest change first
 	Problems rules.Problems `json:"problems"` // warnings
 }
 
@@ -48,7 +48,7 @@ type RulePreview struct {
 	Proposed *Counts `json:"proposed"`
 }
 
-// A KeyPreview is how often a rule denies one client, shadow rules included.
+// A KeyPreview is how often a rule denies one client. Shadow rules deny nobody.
 type KeyPreview struct {
 	Rule     string     `json:"rule"`
 	Key      Attributes `json:"key"`
@@ -132,7 +132,7 @@ func rulesOf(before, after *replay) []RulePreview {
 	return all
 }
 
-// keysOf returns the clients with the largest change, then those denied most.
+// keysOf returns the clients for which something changes, the largest change first.
 func keysOf(before, after *replay) []KeyPreview {
 	found := map[storage.Subject]*KeyPreview{}
 	add := func(r *replay, count func(*KeyPreview) *int) {
@@ -145,7 +145,7 @@ func keysOf(before, after *replay) []KeyPreview {
 	}
 	add(before, func(k *KeyPreview) *int { return &k.Current })
 	add(after, func(k *KeyPreview) *int { return &k.Proposed })
-	all := slices.Collect(maps.Values(found))
+	all := slices.DeleteFunc(slices.Collect(maps.Values(found)), func(k *KeyPreview) bool { return k.change() == 0 })
 	slices.SortFunc(all, func(a, b *KeyPreview) int {
 		return cmp.Or(cmp.Compare(b.change(), a.change()), cmp.Compare(b.Proposed, a.Proposed), cmp.Compare(a.Rule, b.Rule), compareKeys(a.Key, b.Key))
 	})

@@ -50,11 +50,19 @@ func TestPreview(t *testing.T) {
 	for _, k := range p.Keys {
 		found = found || k.Rule == "per-user" && k.Key["user"] == "u1" && k.Current == 3 && k.Proposed == 1
 	}
+	for _, k := range p.Keys {
+		if k.Current == k.Proposed || k.Rule == "tried" {
+			t.Errorf("nothing changes for %+v: a shadow rule denies nobody", k)
+		}
+	}
 	if !found {
 		t.Errorf("%+v", p.Keys)
 	}
 
 	same := get[admin.Preview](s, "POST", "/v1/rules/preview", object("document", someRules))
+	if len(same.Keys) != 0 {
+		t.Errorf("the same rules change something for %+v", same.Keys)
+	}
 	if same.Current != same.Proposed || same.NewlyAllowed+same.NewlyDenied != 0 || same.Current.Denied != 3 {
 		t.Errorf("the same rules: %+v", same)
 	}

@@ -76,8 +76,8 @@ func (r *replay) decide(ctx context.Context, e *traffic.Event) (bool, error) {
 			shadow = true
 		default:
 			counts.Denied++
+			r.deny(m)
 		}
-		r.deny(m)
 	}
 	if shadow {
 		r.total.Shadow++

@@ -46,6 +46,7 @@ func (a *Admin) routes() []route {
 		{"GET", "/v1/nodes", Viewer, a.nodes},
 		{"GET", "/v1/stats", Viewer, a.stats},
 		{"GET", "/v1/history", Viewer, a.history},
+		{"GET", "/v1/attention", Viewer, a.attention},
 		{"GET", "/v1/overview", Viewer, a.overview},
 		{"GET", "/v1/events", Viewer, a.follow},
 		{"GET", "/v1/events/recent", Viewer, a.recent},

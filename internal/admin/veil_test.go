@@ -43,7 +43,7 @@ func (s *stand) markedRequest(route admin.Route) *http.Request {
 		"DELETE /v1/tokens/{id}":          {"", ""},
 		"POST /v1/rules/validate":         {"", whole},
 		"POST /v1/rules/diff":             {"", whole},
-		"POST /v1/rules/preview":          {"", whole},
+		"POST /v1/rules/preview":          {"", object("document", strings.Replace(someRules, "3/1h", "1/1h", 1))},
 		"PUT /v1/rules":                   {"", object("document", someRules, "base", 1)},
 		"POST /v1/rules/rollback":         {"", object("to", 1, "base", 1)},
 		"POST /v1/rules/{name}/overrides": {"", object("limit", "1/1h")},

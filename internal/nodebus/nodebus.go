@@ -1,6 +1,6 @@
 // Package nodebus carries messages between the nodes that share a Redis, through its channels.
 //
-// Messages are sealed with a key that is derived from key_secret. Whoever can read the channels learns who sends how
+// Messages are sealed with a key that is derived from key_secret. Anyone who can read the channels learns which node sends how
 // much to whom, and nothing else: neither the names of clients nor their hashes. Nothing is stored in Redis. A message
 // to a node that does not listen is lost, so senders need a timeout.
 //
