@@ -110,7 +110,7 @@ func (t *Traffic) Count(q Query) Stats {
 // sort puts the rules that deny most first.
 func (s *Stats) sort() {
 	slices.SortFunc(s.Rules, func(a, b RuleStats) int {
-		return cmp.Or(cmp.Compare(b.Total.Denied+b.Total.Shadow, a.Total.Denied+a.Total.Shadow), cmp.Compare(a.Rule, b.Rule))
+		return cmp.Or(cmp.Compare(b.Total.Denied, a.Total.Denied), cmp.Compare(b.Total.Shadow, a.Total.Shadow), cmp.Compare(a.Rule, b.Rule))
 	})
 }
 

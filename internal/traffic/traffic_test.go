@@ -110,8 +110,8 @@ func TestCounts(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("by rule: -want +got\n%s", diff)
 		}
-		if s.Rules[0].Rule != "tried" || s.Rules[0].Keys.Count() != 1 {
-			t.Errorf("first %+v, want the rule that would deny most, with one key", s.Rules[0])
+		if s.Rules[0].Rule != "login" || s.Rules[0].Keys.Count() != 1 || s.Rules[2].Rule != "tried" {
+			t.Errorf("first %+v, last %+v, want a rule that denies, with one key, and last the shadow rule, which denies nobody", s.Rules[0], s.Rules[2])
 		}
 		if s.Step != 5*time.Second || len(s.Series) != 12 || s.Series[11].Allowed != 2 || s.To.Sub(s.From) > time.Minute {
 			t.Errorf("series %v of %v from %v to %v", s.Series, s.Step, s.From, s.To)

@@ -3,6 +3,7 @@
 import type { Explanation, Game, KeyStates, Nodes, Played, Stats } from './schema.gen'
 
 export type {
+  Attention,
   Attributes,
   Audit,
   Counts,
@@ -10,6 +11,7 @@ export type {
   Diff as RuleDiff,
   Event as Verdict,
   Explanation,
+  History,
   KeyStates,
   Keys,
   LimitState,

@@ -54,6 +54,38 @@ async function light() {
   await context.close()
 }
 
+// The numbers are those of all nodes, or of one. Hours are from the history, and dragging over the chart zooms.
+async function everyNode() {
+  const { context, page } = await open()
+  await logIn(page)
+  await knows(page)
+  const filter = page.getByLabel('Node', { exact: true })
+  await filter.selectOption('south')
+  await page.getByText('No calls yet').waitFor() // all went to north
+  await filter.selectOption('north')
+  await page.getByText('20 in all').waitFor()
+  await filter.selectOption('')
+  await page.getByText('20 in all').waitFor()
+  await page.getByRole('region', { name: 'Targets' }).getByText('script p99').waitFor()
+  await page.getByRole('region', { name: 'Targets' }).getByText('< 5 ms').waitFor()
+
+  await page.getByRole('button', { name: '24h' }).click()
+  const history = page.getByRole('region', { name: 'History' })
+  await history.getByText(/20 calls/).waitFor()
+  await history.getByText(/events in this period/).click()
+  await history.getByText('Node started').first().waitFor()
+  await looked(page, 'history')
+  const box = await history.locator('.chart .u-over').boundingBox()
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height / 2)
+  await page.mouse.down()
+  await page.mouse.move(box.x + box.width * 0.9, box.y + box.height / 2, { steps: 5 })
+  await page.mouse.up()
+  await page.waitForURL(/from=.*to=/)
+  await history.getByRole('button', { name: 'Back to now' }).click()
+  await page.getByRole('button', { name: '15m', pressed: true }).waitFor()
+  await context.close()
+}
+
 async function dark() {
   const { context, page } = await open({ colorScheme: 'dark' })
   await logIn(page)
@@ -109,4 +141,4 @@ async function cutOff() {
   await context.close()
 }
 
-await walk(light, dark, phone, ends, cutOff)
+await walk(light, everyNode, dark, phone, ends, cutOff)

@@ -1,32 +1,41 @@
+import type { ComponentChildren } from 'preact'
 import { useLocation } from 'preact-iso'
-import { count, duration, percent } from '../format'
+import { count, duration, instant, percent } from '../format'
 import { query, url } from '../request'
-import type { Counts, Nodes as Listed, Node, Stats, Status } from '../types'
+import { points } from '../series'
+import type { Attention as Judged, Nodes as Listed, Node, Stats, Status } from '../types'
 import { Badge } from '../ui/badge'
-import { Chart } from '../ui/chart'
 import { DemoTraffic } from '../ui/demo'
 import { useEvents } from '../ui/live'
-import { Empty } from '../ui/load'
+import { Empty, Show, useLoad } from '../ui/load'
 import { MissingNodes, NodeFilter } from '../ui/nodefilter'
 import { Nodes } from '../ui/nodes'
-import { Attention } from './attention'
+import { TrafficChart } from '../ui/trafficchart'
+import { Attention, Targets } from './attention'
 import { TopKeys } from './topkeys'
 
 interface Told {
   stats: Stats
   status: Status
   nodes: Listed
+  attention: Judged
 }
 
-const spans = ['5m', '15m', '1h']
+const live = ['5m', '15m', '1h'] // in steps of seconds, from memory
+const spans = [...live, '6h', '24h'] // the longer ones are from the history
 
 export function Overview() {
   const { query: asked, route } = useLocation()
-  const last = spans.includes(asked.last ?? '') ? asked.last! : '15m'
+  const zoomed = asked.from !== undefined && asked.to !== undefined
+  const last = zoomed ? '' : spans.includes(asked.last ?? '') ? asked.last! : '15m'
   const node = asked.node ?? ''
-  const address = url('get', '/v1/overview', { query: { last, node } })
-  const { told, state } = useEvents<Told>(address, 'stats', 'status', 'nodes')
+  const address = url('get', '/v1/overview', { query: { last: live.includes(last) ? last : '15m', node } })
+  const { told, state } = useEvents<Told>(address, 'stats', 'status', 'nodes', 'attention')
   const listed = (told.nodes?.nodes ?? []).map((n) => ({ id: n.id, name: n.about?.name ?? n.id }))
+  const show = (change: Record<string, string>) => route(`/${query({ last, node, ...change })}`)
+  const zoom = (from: number, to: number) =>
+    show({ last: '', from: new Date(from * 1000).toISOString(), to: new Date(to * 1000).toISOString() })
+  const period = zoomed ? { from: asked.from, to: asked.to } : { last }
   return (
     <>
       <div class="head">
@@ -38,21 +47,26 @@ export function Overview() {
         )}
         <div class="choice" role="group" aria-label="Time shown">
           {spans.map((s) => (
-            <button
-              key={s}
-              type="button"
-              aria-pressed={s === last}
-              onClick={() => route(`/${query({ last: s, node })}`)}
-            >
+            <button key={s} type="button" aria-pressed={s === last} onClick={() => show({ last: s })}>
               {s}
             </button>
           ))}
         </div>
-        <NodeFilter nodes={listed} chosen={node} choose={(n) => route(`/${query({ last, node: n })}`)} />
+        <NodeFilter
+          nodes={listed}
+          chosen={node}
+          choose={(n) => show({ node: n, ...(zoomed ? { from: asked.from!, to: asked.to! } : {}) })}
+        />
         <DemoTraffic whileOn />
       </div>
       {told.stats ? (
-        <Numbers stats={told.stats} status={told.status} nodes={told.nodes?.nodes ?? []} />
+        <Numbers told={told} stats={told.stats}>
+          {live.includes(last) ? (
+            <Live stats={told.stats} status={told.status} period={period} node={node} zoom={zoom} />
+          ) : (
+            <Past period={period} node={node} zoom={zoom} back={() => show({ last: '15m' })} />
+          )}
+        </Numbers>
       ) : (
         <p class="quiet" role="status">
           {state === 'lost' ? 'This node does not answer. It is asked again every few seconds.' : 'Loading…'}
@@ -62,67 +76,117 @@ export function Overview() {
   )
 }
 
-function Numbers({ stats, status, nodes }: { stats: Stats; status?: Status; nodes: Node[] }) {
-  const seconds = stats.step_ms / 1000
-  const at = stats.series.map((_, i) => new Date(stats.from).getTime() / 1000 + (i + 1) * seconds)
-  const rate = (of: (c: Counts) => number) => stats.series.map((c) => of(c) / seconds)
-  // The last point is not complete yet, so the current rate is that of the one before.
-  const now = stats.series.at(-2) ?? stats.series.at(-1)
+function Numbers({ told, stats, children }: { told: Partial<Told>; stats: Stats; children: ComponentChildren }) {
+  const { status, attention } = told
+  const nodes = told.nodes?.nodes ?? []
   const calls = stats.total.allowed + stats.total.denied
+  const now = points(stats).counts.at(-1)
+  const p99 = attention?.targets.find((t) => t.name === 'decision p99')
+  const unusual = attention?.findings.some((f) => f.kind === 'denies_more' && f.severity === 'critical')
   return (
     <>
       <MissingNodes of={stats} />
       <div class="tiles">
         <Tile
           name="Calls a second"
-          value={count(now ? (now.allowed + now.denied) / seconds : 0)}
+          value={count(now ? ((now.allowed + now.denied) * 1000) / stats.step_ms : 0)}
           note={`${count(calls)} in all`}
         />
         <Tile
           name="Denied"
           value={percent(stats.total.denied, calls)}
           note={`${count(stats.total.denied)} calls`}
-          kind={stats.total.denied > 0 ? 'denied' : ''}
+          kind={unusual ? 'denied' : ''}
         />
         <Tile
           name="Decision p99"
           value={duration(stats.latency.p99_us / 1000)}
-          note={`p50 ${duration(stats.latency.p50_us / 1000)}`}
+          note={`target < 2 ms${p99?.baseline ? ` · usually ${duration(p99.baseline)}` : ''}`}
+          kind={p99?.state === 'fail' ? 'denied' : ''}
         />
         <StoreTile status={status} degraded={stats.total.degraded} self={nodes.find((n) => n.self)} />
       </div>
-      {calls === 0 && stats.total.errors === 0 ? (
-        <Empty title="No calls yet">
-          <p>Send some through the gateway, and they appear here within a second:</p>
-          <pre>{`for i in $(seq 20); do curl -i http://${status?.addresses.gateway ?? 'localhost:8080'}/; done`}</pre>
-          <DemoTraffic />
-          <p>
-            Other doors are under <a href="/integrations">Integrations</a>.
-          </p>
-        </Empty>
-      ) : (
-        <section>
-          <h2>Calls a second</h2>
-          <Chart
-            at={at}
-            stacked
-            lines={[
-              { label: 'allowed', color: '--allowed', values: rate((c) => c.allowed), fill: true },
-              { label: 'denied', color: '--denied', values: rate((c) => c.denied), fill: true },
-              { label: 'shadow would deny', color: '--shadow', values: rate((c) => c.shadow), apart: true },
-            ]}
-          />
-        </section>
-      )}
+      {children}
       <div class="halves">
-        <Attention stats={stats} status={status} nodes={nodes} />
+        <Attention judged={attention} />
         <TopKeys rules={stats.rules} />
       </div>
+      <Targets judged={attention} />
       <section>
         <h2>Nodes</h2>
         <Nodes list={nodes} />
       </section>
     </>
+  )
+}
+
+type Period = { last?: string; from?: string; to?: string }
+
+interface LiveProps {
+  stats: Stats
+  status?: Status
+  period: Period
+  node: string
+  zoom: (from: number, to: number) => void
+}
+
+// Live is the chart of the last minutes.
+function Live({ stats, status, period, node, zoom }: LiveProps) {
+  const history = useLoad('/v1/history', { query: { ...period, node }, every: 15_000 })
+  if (stats.total.allowed + stats.total.denied + stats.total.errors === 0) {
+    return (
+      <Empty title="No calls yet">
+        <p>Send some through the gateway, and they appear here within a second:</p>
+        <pre>{`for i in $(seq 20); do curl -i http://${status?.addresses.gateway ?? 'localhost:8080'}/; done`}</pre>
+        <DemoTraffic />
+        <p>
+          Other doors are under <a href="/integrations">Integrations</a>.
+        </p>
+      </Empty>
+    )
+  }
+  return (
+    <section>
+      <h2>Calls a second</h2>
+      <TrafficChart of={points(stats)} step_ms={stats.step_ms} marks={history.data?.marks ?? []} zoom={zoom} />
+    </section>
+  )
+}
+
+interface PastProps {
+  period: Period
+  node: string
+  zoom: (from: number, to: number) => void
+  back: () => void
+}
+
+// Past is the chart of hours, by minutes.
+function Past({ period, node, zoom, back }: PastProps) {
+  const history = useLoad('/v1/history', { query: { ...period, node }, every: 30_000 })
+  return (
+    <Show of={history}>
+      {(h) => (
+        <section aria-label="History">
+          <div class="head">
+            <h2>Calls a second</h2>
+            <span class="quiet">
+              {instant(h.from)} to {instant(h.to)}: {count(h.total.allowed + h.total.denied)} calls,{' '}
+              {count(h.total.denied)} denied
+            </span>
+            <span class="grow" />
+            <button type="button" onClick={back}>
+              Back to now
+            </button>
+          </div>
+          {h.problem && (
+            <p class="warning" role="status">
+              Some of it may be missing: {h.problem}
+            </p>
+          )}
+          <TrafficChart of={points(h)} step_ms={h.step_ms} marks={h.marks} zoom={zoom} />
+        </section>
+      )}
+    </Show>
   )
 }
 

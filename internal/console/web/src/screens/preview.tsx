@@ -5,6 +5,9 @@ import type { Preview } from '../types'
 export function PreviewResult({ preview: p }: { preview: Preview }) {
   if (p.calls === 0) return <p class="quiet">No calls were kept yet: there is nothing to try the rules on.</p>
   const all = (c: Preview['current']) => c.allowed + c.denied
+  const changed = p.rules.filter(
+    (r) => r.current?.denied !== r.proposed?.denied || r.current?.shadow !== r.proposed?.shadow,
+  )
   return (
     <section>
       <h2>Had these rules been in force</h2>
@@ -17,21 +20,26 @@ export function PreviewResult({ preview: p }: { preview: Preview }) {
         <strong>{percent(p.proposed.denied, all(p.proposed))}</strong>: {count(p.newly_denied)} more calls denied,{' '}
         {count(p.newly_allowed)} more allowed. In shadow mode {count(p.proposed.shadow)} would be denied.
       </p>
-      <div class="scroll">
+      {changed.length === 0 && <p class="quiet">No rule would deny more or less.</p>}
+      <div class="scroll" hidden={changed.length === 0}>
         <table>
           <thead>
             <tr>
               <th>Rule</th>
               <th class="num">Denied now</th>
               <th class="num">Then</th>
+              <th class="num">Would deny in shadow mode now</th>
+              <th class="num">Then</th>
             </tr>
           </thead>
           <tbody>
-            {p.rules.map((r) => (
+            {changed.map((r) => (
               <tr key={r.rule}>
                 <td>{r.rule}</td>
-                <td class="num">{r.current ? r.current.denied + r.current.shadow : 'no such rule'}</td>
-                <td class="num">{r.proposed ? r.proposed.denied + r.proposed.shadow : 'no such rule'}</td>
+                <td class="num">{r.current ? r.current.denied : 'no such rule'}</td>
+                <td class="num">{r.proposed ? r.proposed.denied : 'no such rule'}</td>
+                <td class="num">{r.current?.shadow ?? ''}</td>
+                <td class="num">{r.proposed?.shadow ?? ''}</td>
               </tr>
             ))}
           </tbody>

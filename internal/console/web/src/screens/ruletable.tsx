@@ -1,8 +1,12 @@
+import { useState } from 'preact/hooks'
 import { count, instant, limit, percent } from '../format'
 import { query } from '../request'
+import { points } from '../series'
 import type { RuleStats, RuleView, Stats } from '../types'
 import { Badge } from '../ui/badge'
 import { Spark } from '../ui/chart'
+import { Show, useLoad } from '../ui/load'
+import { TrafficChart } from '../ui/trafficchart'
 
 export function Table({
   rules,
@@ -29,6 +33,7 @@ export function Table({
             <th>Last 15 min</th>
             <th class="num">Calls</th>
             <th class="num">Denied</th>
+            <th class="num">Would deny</th>
           </tr>
         </thead>
         <tbody>
@@ -74,17 +79,18 @@ function Row({ rule: r, seen, open, choose }: RowProps) {
           {seen?.series && (
             <Spark
               series={seen.series}
-              of={(c) => c.denied + c.shadow}
+              of={(c) => (r.mode === 'shadow' ? c.shadow : c.denied)}
               color={r.mode === 'shadow' ? 'shadow' : 'denied'}
             />
           )}
         </td>
         <td class="num">{count(callsOf(seen))}</td>
-        <td class="num">{seen ? percent(seen.total.denied + seen.total.shadow, callsOf(seen)) : ''}</td>
+        <td class="num">{seen && r.mode !== 'shadow' ? percent(seen.total.denied, callsOf(seen)) : ''}</td>
+        <td class="num">{seen && r.mode === 'shadow' ? percent(seen.total.shadow, callsOf(seen)) : ''}</td>
       </tr>
       {open && (
         <tr class="chosen">
-          <td colSpan={8}>
+          <td colSpan={9}>
             <Detail rule={r} seen={seen} />
           </td>
         </tr>
@@ -95,9 +101,43 @@ function Row({ rule: r, seen, open, choose }: RowProps) {
 
 const callsOf = (r?: RuleStats) => (r ? r.total.allowed + r.total.denied + r.total.shadow : 0)
 
+// RuleHistory is the chart of a rule's last day, or of what is selected in it.
+function RuleHistory({ rule }: { rule: string }) {
+  const [zoomed, setZoomed] = useState<{ from: string; to: string }>()
+  const iso = (at: number) => new Date(at * 1000).toISOString()
+  const period = zoomed ?? { last: '24h' }
+  const history = useLoad('/v1/history', { query: { ...period, rule }, every: 60_000 })
+  return (
+    <Show of={history}>
+      {(h) => (
+        <section aria-label="Last 24 hours">
+          <h3>
+            {zoomed ? `${instant(h.from)} to ${instant(h.to)}` : 'Last 24 hours'}, calls a second{' '}
+            {zoomed && (
+              <button type="button" onClick={() => setZoomed(undefined)}>
+                Last 24 hours
+              </button>
+            )}
+          </h3>
+          <TrafficChart
+            of={points({ ...h, series: h.rules[0]?.series ?? h.series.map((c) => c && none) })}
+            step_ms={h.step_ms}
+            marks={h.marks}
+            height={160}
+            zoom={(from, to) => setZoomed({ from: iso(from), to: iso(to) })}
+          />
+        </section>
+      )}
+    </Show>
+  )
+}
+
+const none = { allowed: 0, denied: 0, shadow: 0, degraded: 0, errors: 0 }
+
 function Detail({ rule: r, seen }: { rule: RuleView; seen?: RuleStats }) {
   return (
     <div class="detail">
+      <RuleHistory rule={r.name} />
       <dl>
         <dt>Domain</dt>
         <dd>{r.domain}</dd>

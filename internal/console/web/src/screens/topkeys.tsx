@@ -2,10 +2,9 @@ import type { RuleStats } from '../types'
 import { DeniedKeys } from '../ui/deniedkeys'
 
 export function TopKeys({ rules }: { rules: RuleStats[] }) {
-  // Rules in shadow mode never deny, so they have no denied clients.
   const all = rules
-    .filter((r) => r.total.denied > 0)
     .flatMap((r) => r.top.map((k) => ({ rule: r.rule, ...k })))
+    .filter((k) => k.denied > 0) // a shadow rule denies nobody
     .sort((a, b) => b.denied - a.denied)
   return (
     <section>

@@ -21,7 +21,7 @@ export function NodeFilter({
   return (
     <label class="node-filter">
       Node{' '}
-      <select value={chosen} onChange={(e) => choose(e.currentTarget.value)}>
+      <select aria-label="Node" value={chosen} onChange={(e) => choose(e.currentTarget.value)}>
         <option value="">all nodes</option>
         {!known && <option value={chosen}>{visible(chosen)}</option>}
         {nodes.map((n) => (

@@ -1,0 +1,70 @@
+import { instant } from '../format'
+import { type Points, rates } from '../series'
+import type { History } from '../types'
+import { Chart } from './chart'
+
+type Mark = History['marks'][number]
+
+const kinds: Record<string, { label: string; color: string }> = {
+  start: { label: 'Node started', color: '--quiet' },
+  stop: { label: 'Node stopped', color: '--quiet' },
+  rules: { label: 'Rules changed', color: '--accent' },
+  circuit_open: { label: 'Circuit breaker opened', color: '--denied' },
+  circuit_closed: { label: 'Circuit breaker closed', color: '--allowed' },
+}
+
+const nameOf = (m: Mark) => kinds[m.kind]?.label ?? m.kind.replaceAll('_', ' ')
+
+interface TrafficChartProps {
+  of: Points
+  step_ms: number
+  marks: Mark[]
+  zoom?: (from: number, to: number) => void
+  height?: number
+}
+
+// TrafficChart draws the requests per second over time, with what happened meanwhile.
+export function TrafficChart({ of, step_ms, marks, zoom, height }: TrafficChartProps) {
+  return (
+    <>
+      <Chart
+        at={of.at}
+        stacked
+        height={height}
+        zoom={zoom}
+        marks={marks.map((m) => ({
+          at: Date.parse(m.at) / 1000,
+          label: nameOf(m),
+          color: kinds[m.kind]?.color ?? '--quiet',
+        }))}
+        lines={[
+          { label: 'allowed', color: '--allowed', values: rates(of, step_ms, (c) => c.allowed), fill: true },
+          { label: 'denied', color: '--denied', values: rates(of, step_ms, (c) => c.denied), fill: true },
+          { label: 'shadow would deny', color: '--shadow', values: rates(of, step_ms, (c) => c.shadow), apart: true },
+        ]}
+      />
+      {zoom && <p class="quiet">Drag over the chart to zoom.</p>}
+      <Marks list={marks} />
+    </>
+  )
+}
+
+// Marks lists what happened, newest first.
+function Marks({ list }: { list: Mark[] }) {
+  if (list.length === 0) return null
+  return (
+    <details class="marks">
+      <summary>
+        {list.length === 1 ? 'One event' : `${list.length} events`} in this period: {nameOf(list.at(-1)!)},{' '}
+        {instant(list.at(-1)!.at)}
+      </summary>
+      <ul class="list">
+        {[...list].reverse().map((m) => (
+          <li key={m.at + m.kind + m.node}>
+            {instant(m.at)}: <strong>{nameOf(m)}</strong> {m.text} {m.node && <span class="quiet">on {m.node}</span>}
+          </li>
+        ))}
+      </ul>
+    </details>
+  )
+}
