@@ -59,12 +59,10 @@ func (b *Block) Validate() error {
 	text("id", b.ID, 1, 64)
 	text("domain", b.Domain, 0, bounds.Domain)
 	text("attribute", b.Attribute, 1, bounds.AttributeName)
+	text("value", b.Value, 1, bounds.AttributeValue)
 	text("reason", b.Reason, 1, MaxText)
 	text("author", b.Author, 1, MaxText)
 	text("lifted_by", b.LiftedBy, 0, MaxText)
-	if len(b.Value) == 0 || len(b.Value) > bounds.AttributeValue {
-		errs = append(errs, fmt.Errorf("value has %d bytes, must have from 1 to %d", len(b.Value), bounds.AttributeValue))
-	}
 	if length := b.Until.Sub(b.From); length < MinLength || length > MaxLength {
 		errs = append(errs, fmt.Errorf("it lasts %v, must last from %v to %v", length, MinLength, MaxLength))
 	}
@@ -86,6 +84,9 @@ func Canonical(value string) string {
 
 // networkOf returns the network that a value is. An address is a network of one.
 func networkOf(value string) (netip.Prefix, bool) {
+	if address, _, _ := strings.Cut(value, "/"); !mayBeAddress(address) {
+		return netip.Prefix{}, false
+	}
 	if addr, err := netip.ParseAddr(value); err == nil {
 		addr = ipform.Canonical(addr)
 		return netip.PrefixFrom(addr, addr.BitLen()), true

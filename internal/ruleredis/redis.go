@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -20,13 +19,10 @@ import (
 // and retried until it succeeds, so a node can start while Redis is down. If Redis and not the input is at
 // fault, the error wraps penstock.ErrUnavailable.
 type Rules struct {
-	options Options
-	key     string // and channel
+	connection // its key is also the name of the channel
 
-	mu     sync.Mutex
-	client rueidis.Client // nil until connected
-	closed bool
-	last   *live.Text // the last text read, so that it is not fetched again
+	reading sync.Mutex
+	last    *live.Text // the last text read, so that it is not fetched again
 }
 
 var _ live.Origin = (*Rules)(nil)
@@ -36,56 +32,7 @@ func New(o Options) (*Rules, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Rules{options: o, key: o.KeyPrefix + "rules"}, nil
-}
-
-// String returns the location of the rules.
-func (r *Rules) String() string {
-	return fmt.Sprintf("redis://%s %s", strings.Join(r.options.Addresses, ","), r.key)
-}
-
-// Close closes the connections. Requests in flight fail.
-func (r *Rules) Close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	if r.client != nil {
-		r.client.Close()
-	}
-}
-
-// failed wraps an error with what was attempted and where. The cause may be that the caller gave up.
-func (r *Rules) failed(attempt string, err error) error {
-	if said, ok := rueidis.IsRedisErr(err); ok && isForbidden(said.Error()) {
-		err = fmt.Errorf("%w: %w", ErrForbidden, err)
-	}
-	return fmt.Errorf("%s %v: %w: %w", attempt, r, penstock.ErrUnavailable, err)
-}
-
-// ErrForbidden is wrapped if the Redis user lacks the permissions that docs/reference/redis.md lists for rules.
-var ErrForbidden = errors.New("the Redis user lacks the rights")
-
-// isForbidden recognises the errors of Redis for missing permissions: outside scripts, in scripts since
-// 7.0, and in scripts before.
-func isForbidden(text string) bool {
-	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure in script") || strings.Contains(text, "user executing the script can't")
-}
-
-// connect returns the client. The client reconnects by itself later.
-func (r *Rules) connect() (rueidis.Client, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return nil, errors.New("it is closed")
-	}
-	if r.client == nil {
-		client, err := rueidis.NewClient(r.options.Client())
-		if err != nil {
-			return nil, err
-		}
-		r.client = client
-	}
-	return r.client, nil
+	return &Rules{connection: connection{options: o, key: o.KeyPrefix + "rules"}}, nil
 }
 
 //go:embed publish.lua
@@ -165,15 +112,15 @@ func (r *Rules) Read(ctx context.Context) (*live.Text, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %v: %w; publish them again", attempt, r, err)
 	}
-	r.mu.Lock()
+	r.reading.Lock()
 	r.last = text
-	r.mu.Unlock()
+	r.reading.Unlock()
 	return text, nil
 }
 
 func (r *Rules) lastRead() *live.Text {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.reading.Lock()
+	defer r.reading.Unlock()
 	return r.last
 }
 

@@ -32,7 +32,7 @@ func (s *Server) openPerSecond() (envoyratelimit.Engine, error) {
 	}
 	s.atEnd(stack.Close)
 	decides, err := engine.New(engine.Options{
-		Store: stack.Shared, Local: stack.Local, Nodes: s.store.nodes, Rules: s.rules.live, Observe: s.observe, Failed: s.failed, Refunds: s.config.Envoy.NegativeHits,
+		Store: stack.Shared, Local: stack.Local, Nodes: s.store.nodes, Rules: s.rules.live, Blocks: s.blocks.List(), Observe: s.observe, Failed: s.failed, Refunds: s.config.Envoy.NegativeHits,
 	})
 	if err != nil {
 		return nil, err

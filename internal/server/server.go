@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/blocks"
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
@@ -49,6 +50,7 @@ type Server struct {
 	observe   func(*engine.Observation)                  // sees every decision
 	failed    func(*rules.Snapshot, *engine.RuleFailure) // sees rules that failed when a response was reported
 	rules     *ruleSource
+	blocks    *blocks.Set                                   // keys that operators have blocked
 	members   *membership.Members                           // the nodes that share the limits
 	engine    atomic.Pointer[engine.Engine]                 // atomic, because membership reports start before it is set
 	decider   decider                                       // the engine, with timing
@@ -111,7 +113,7 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openHistory, s.openFleet, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.openBlocks, s.joinNodes, s.openHistory, s.openFleet, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -144,7 +146,7 @@ func (s *Server) openEngine(context.Context) error {
 		return err
 	}
 	decides, err := engine.New(engine.Options{
-		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live, Refunds: s.config.Envoy.NegativeHits,
+		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live, Blocks: s.blocks.List(), Refunds: s.config.Envoy.NegativeHits,
 		Observe: s.observe, Failed: s.failed,
 	})
 	if err != nil {
