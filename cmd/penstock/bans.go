@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -18,7 +19,7 @@ func newBansCommand(a *app) *cobra.Command {
 		Use:   "bans",
 		Short: "List the bans that hold now",
 		Long: `List the bans that hold now, whether a penalty or an operator has imposed them. To ban a
-client or to lift a ban, see penstock keys.`,
+client or to lift a ban, see penstock keys; to block one without a penalty, penstock block.`,
 		Example:                    `  penstock bans list`,
 		Args:                       noSuchCommand,
 		SuggestionsMinimumDistance: 2,
@@ -72,13 +73,14 @@ func (a *app) tellBans(found *admin.Bans, most int) error {
 		return a.writeJSON(found)
 	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RULE\tKEY\tUNTIL\tBANS")
+	fmt.Fprintln(table, "RULE\tKEY\tUNTIL\tBANS\tAUTHOR\tREASON")
 	for _, b := range found.Bans {
 		key := b.Subject
 		if b.Key != nil {
 			key = keyText(b.Key)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\n", b.Rule, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), b.Bans)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", b.Rule, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), b.Bans,
+			spelling.Printable(cmp.Or(b.Author, "-")), spelling.Printable(cmp.Or(b.Reason, "-")))
 	}
 	if err := table.Flush(); err != nil {
 		return err

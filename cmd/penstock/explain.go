@@ -72,6 +72,9 @@ func (a *app) tellExplained(e *explained) error {
 	if a.json() {
 		return a.writeJSON(e)
 	}
+	if e.Block != nil {
+		fmt.Fprintf(a.stdout, "An operator has blocked it until %s: %s. Without that:\n", e.Block.Until.Format(time.RFC3339), spelling.Printable(e.Block.Reason))
+	}
 	if e.List != "" {
 		fmt.Fprintf(a.stdout, "The %s list decides, by its entry %d. Without it:\n", e.List, e.Entry)
 	}

@@ -163,6 +163,7 @@ type callerQuestion struct {
 	Domain     string            `json:"domain,omitempty"`
 	Attributes map[string]string `json:"attributes"`
 	Duration   string            `json:"duration,omitempty"`
+	Reason     string            `json:"reason,omitempty"`
 }
 
 // question builds a callerQuestion from name=value arguments.

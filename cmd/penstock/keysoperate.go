@@ -39,7 +39,7 @@ func newKeysBanCommand(a *app) *cobra.Command {
 		Use:   "ban name=value... --for DURATION",
 		Short: "Refuse a caller for a while",
 		Long: `Refuse a caller for a while, whatever the limits say. The rules that can are those with a
-penalty; a caller that no such rule knows can be put on the deny list of the rules.`,
+penalty; penstock block refuses any other.`,
 		Example: `  penstock keys ban ip=198.51.100.7 --for 1h
   penstock keys ban user=u1 --for 2d --rule login-per-user`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,6 +52,7 @@ penalty; a caller that no such rule knows can be put on the deny list of the rul
 	o.add(c)
 	a.completeRules(c, "rule", &o.server)
 	c.Flags().StringVar(&o.length, "for", "", "`duration` from now on, as 30m, 1h or 2d")
+	c.Flags().StringVar(&o.reason, "reason", "", "why, for other operators")
 	_ = c.MarkFlagRequired("for") // cannot fail: the flag exists
 	completeValues(c, "for", "10m", "1h", "1d", "7d")
 	return c
@@ -79,6 +80,7 @@ type operation struct {
 	server adminFlags
 	caller callerFlags
 	length string // of a ban
+	reason string // for a ban
 }
 
 func (o *operation) add(c *cobra.Command) {
@@ -91,7 +93,7 @@ func (o *operation) run(ctx context.Context, a *app, args []string, method, path
 	if err != nil {
 		return err
 	}
-	question.Duration = o.length
+	question.Duration, question.Reason = o.length, o.reason
 	client, err := o.server.client(a)
 	if err != nil {
 		return err

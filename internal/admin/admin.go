@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/blocks"
 	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/ruledb"
@@ -38,6 +39,7 @@ type Options struct {
 	Entitlements rules.Entitlements // that the node decides by; nil: none
 
 	Local   penstock.Store // counts while Store is unavailable; nil: none
+	Blocks  *blocks.Set    // keys that operators have blocked
 	Forget  Forget         // drops what else this node holds about a key; nil: nothing
 	Traffic *traffic.Traffic
 	Fleet   *fleet.Fleet // the traffic of all nodes; nil: of this one only
@@ -139,6 +141,7 @@ func New(o Options) (*Admin, error) {
 	need(o.Rules.Live == nil || o.Rules.Origin == nil, "rules")
 	need(o.Store == nil || o.Scratch == nil, "stores")
 	need(o.Traffic == nil, "traffic")
+	need(o.Blocks == nil, "blocks")
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("new admin API: %w: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}

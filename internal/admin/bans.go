@@ -24,7 +24,9 @@ type Ban struct {
 	Subject string     `json:"subject"`       // hash of the key
 	Key     Attributes `json:"key,omitempty"` // if this node has seen the client recently
 	Until   time.Time  `json:"until"`
-	Bans    int64      `json:"bans"` // of this client until now, as far as they are not forgiven
+	Bans    int64      `json:"bans"`             // of this client until now, as far as they are not forgiven
+	Author  string     `json:"author,omitempty"` // the operator; "": the rule's penalty, or it is not in the audit log
+	Reason  string     `json:"reason,omitempty"` // that the operator gave
 }
 
 // bansPerPage is about how many clients a page checks. Each one takes a query to the store.
@@ -76,7 +78,7 @@ func (a *Admin) bansOf(x *exchange, r *rules.Rule, cursor string, told *Bans) (n
 	if err != nil {
 		return "", err
 	}
-	known := a.subjects(r)
+	known, byHand := a.subjects(r), a.bansByHand(x.r.Context())
 	for _, text := range page {
 		s, ok := known[text]
 		if !ok {
@@ -93,6 +95,7 @@ func (a *Admin) bansOf(x *exchange, r *rules.Rule, cursor string, told *Bans) (n
 			ban := Ban{Rule: r.Name, Subject: s.id.String(), Until: until.Time(), Bans: seen[0].Group.Bans}
 			if s.Key != nil {
 				ban.Key = attributesOf(s.Key)
+				ban.Author, ban.Reason = byHand.of(&ban)
 			}
 			told.Bans = append(told.Bans, ban)
 		}

@@ -12,7 +12,8 @@ import (
 
 // An Explanation says how every rule applies to a request.
 type Explanation struct {
-	List  string       `json:"list,omitempty"` // allow or deny: the list decides, and no rule applies
+	Block *BlockNote   `json:"block,omitempty"` // it decides, and neither a list nor a rule applies
+	List  string       `json:"list,omitempty"`  // allow or deny: the list decides, and no rule applies
 	Entry int          `json:"entry,omitempty"`
 	Rules []Considered `json:"rules"`
 }
@@ -37,6 +38,13 @@ type Considered struct {
 // An Echo repeats the attributes that the client sent. Unlike [Attributes] it is shown to everyone unmasked: masking
 // it would tell viewers the masked form of a value of their choice.
 type Echo map[string]string
+
+// A BlockNote says that an operator has blocked a request's client. It does not name the key: viewers may read it.
+type BlockNote struct {
+	ID     string    `json:"id"`
+	Reason string    `json:"reason"`
+	Until  time.Time `json:"until"`
+}
 
 // Explain reports which rules apply to a request, and why the others do not. Numbers of limits are looked up in
 // entitlements, which may be nil.
@@ -144,5 +152,9 @@ func (a *Admin) explain(x *exchange) (any, error) {
 	if !asked.At.IsZero() {
 		at = asked.At
 	}
-	return Explain(a.Rules.Live.Load(), call, penstock.InstantOf(at), a.Entitlements), nil
+	told := Explain(a.Rules.Live.Load(), call, penstock.InstantOf(at), a.Entitlements)
+	if b := a.Blocks.List().Find(call); b != nil && b.Holds(at) {
+		told.Block = &BlockNote{b.ID, b.Reason, b.Until}
+	}
+	return told, nil
 }

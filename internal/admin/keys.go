@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/internal/wire"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
 )
@@ -83,7 +84,8 @@ const maxNames = 10_000
 // KeyStates are all that is known about a client.
 type KeyStates struct {
 	Keys   []KeyState `json:"keys"`
-	Recent []Event    `json:"recent"` // recent requests that the nodes kept, newest first
+	Block  *Block     `json:"block,omitempty"` // that denies its requests
+	Recent []Event    `json:"recent"`          // recent requests that the nodes kept, newest first
 }
 
 // A KeyState is what one rule knows about a client.
@@ -122,11 +124,21 @@ const shownReservations = 20
 
 // showKey returns all that is known about a client.
 func (a *Admin) showKey(x *exchange) (any, error) {
-	found, err := a.readSubjects(x)
-	if err != nil {
+	var asked whom
+	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
-	told := KeyStates{[]KeyState{}, []Event{}}
+	told := KeyStates{Keys: []KeyState{}, Recent: []Event{}}
+	call := asked.call(new([]wire.Mistake)) // find reports mistakes
+	block := a.blockFor(call)
+	if block != nil {
+		shown := blockOf(block)
+		told.Block = &shown
+	}
+	found, err := a.find(&asked)
+	if err != nil && (block == nil || asked.Rule != "") {
+		return nil, err
+	}
 	for i := range found {
 		state, err := a.inspect(x.r.Context(), &found[i])
 		if err != nil {
@@ -135,7 +147,8 @@ func (a *Admin) showKey(x *exchange) (any, error) {
 		told.Keys = append(told.Keys, *state)
 	}
 	for _, e := range a.Fleet.Recent(x.r.Context(), traffic.Filter{}, maxNames, "") {
-		if len(told.Recent) < shownEvents && slices.ContainsFunc(found, func(s subject) bool { return s.made(&e.Event) }) {
+		made := func(s subject) bool { return s.made(&e.Event) }
+		if len(told.Recent) < shownEvents && (slices.ContainsFunc(found, made) || wasBlocked(&e.Event, call)) {
 			told.Recent = append(told.Recent, eventOf(&e))
 		}
 	}
@@ -143,6 +156,14 @@ func (a *Admin) showKey(x *exchange) (any, error) {
 }
 
 const shownEvents = 50
+
+// wasBlocked reports whether a request with these attributes was denied by a block, which asks no rule.
+func wasBlocked(e *traffic.Event, of *penstock.Call) bool {
+	if e.Reason != penstock.ReasonBlocked || len(of.Attributes) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(of.Attributes, func(part penstock.Attribute) bool { return !slices.Contains(e.Attributes, part) })
+}
 
 func (a *Admin) inspect(ctx context.Context, s *subject) (*KeyState, error) {
 	g := s.group()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/engine/blocklist"
 	"github.com/penstock-io/penstock/internal/wire"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
@@ -32,7 +33,7 @@ func (a *Admin) resetKey(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.operate(x, "reset", "", found, func(s *subject) (until *time.Time, err error) {
+	return a.operate(x, "reset", "", "", found, func(s *subject) (until *time.Time, err error) {
 		for _, g := range s.everything() {
 			if err := a.Store.Reset(x.r.Context(), &g); err != nil {
 				return nil, err
@@ -77,6 +78,7 @@ func (a *Admin) ban(x *exchange) (any, error) {
 	var asked struct {
 		whom
 		Duration string `json:"duration"`
+		Reason   string `json:"reason"`
 	}
 	if err := x.read(&asked); err != nil {
 		return nil, err
@@ -86,7 +88,10 @@ func (a *Admin) ban(x *exchange) (any, error) {
 	if err != nil || length < algorithm.MinWindow || length > algorithm.MaxWindow {
 		mistakes = append(mistakes, wire.Mistake{At: "duration", Message: fmt.Sprintf("invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, algorithm.MinWindow, rules.Duration(algorithm.MaxWindow))})
 	}
-	return a.banFor(x, &asked.whom, "ban", length, mistakes...)
+	if len(asked.Reason) > blocklist.MaxText {
+		mistakes = append(mistakes, wire.Mistake{At: "reason", Message: fmt.Sprintf("has %d bytes; at most %d", len(asked.Reason), blocklist.MaxText)})
+	}
+	return a.banFor(x, &asked.whom, "ban", length, asked.Reason, mistakes...)
 }
 
 func (a *Admin) lift(x *exchange) (any, error) {
@@ -94,24 +99,27 @@ func (a *Admin) lift(x *exchange) (any, error) {
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
-	return a.banFor(x, &asked, "lift", 0)
+	return a.banFor(x, &asked, "lift", 0, "")
 }
 
 // banFor bans the client under the rules that have a penalty, or lifts the bans.
-func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration, mistakes ...wire.Mistake) (any, error) {
+func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration, reason string, mistakes ...wire.Mistake) (any, error) {
 	found, err := a.find(w, mistakes...)
 	if err != nil {
 		return nil, err
 	}
 	found = slices.DeleteFunc(found, func(s subject) bool { return s.Rule.Penalty == nil })
 	if len(found) == 0 {
-		return nil, refuse(http.StatusConflict, Conflict, "no rule that knows this caller bans: give one a penalty, or put the caller on the deny list")
+		return nil, refuse(http.StatusConflict, Conflict, "no rule that knows this caller bans: block the caller instead, or give a rule a penalty")
 	}
-	detail := ""
+	before, after := "", ""
 	if length != 0 {
-		detail = fmt.Sprintf("for %v ", rules.Duration(length))
+		before = fmt.Sprintf("for %v ", rules.Duration(length))
 	}
-	return a.operate(x, action, detail, found, func(s *subject) (*time.Time, error) {
+	if reason != "" {
+		after = ": " + reason
+	}
+	return a.operate(x, action, before, after, found, func(s *subject) (*time.Time, error) {
 		b := storage.Ban{Subject: s.id, Penalty: s.Rule.Penalty, Length: length}
 		until, err := a.Store.Ban(x.r.Context(), &b)
 		if err != nil {
@@ -130,11 +138,11 @@ func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration
 }
 
 // operate runs do for each subject, and records in the audit log for which ones it succeeded.
-func (a *Admin) operate(x *exchange, action, detail string, found []subject, do func(*subject) (*time.Time, error)) (any, error) {
+func (a *Admin) operate(x *exchange, action, before, after string, found []subject, do func(*subject) (*time.Time, error)) (any, error) {
 	done := Done{Keys: []DoneKey{}}
 	defer func() {
 		for _, k := range done.Keys {
-			a.record(x, action, detail+k.String())
+			a.record(x, action, before+k.String()+after)
 		}
 	}()
 	for i := range found {

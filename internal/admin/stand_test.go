@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/blocks"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/internal/ruledb"
@@ -108,7 +109,9 @@ func newStand(t testing.TB, o setup) *stand {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.live.Close)
-	s.engine, err = engine.New(engine.Options{Store: o.store, Rules: s.live, Observe: s.traffic.Observe, Now: o.now})
+	blocked := blocks.Open(blocks.Options{})
+	t.Cleanup(blocked.Close)
+	s.engine, err = engine.New(engine.Options{Store: o.store, Rules: s.live, Blocks: blocked.List(), Observe: s.traffic.Observe, Now: o.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +123,7 @@ func newStand(t testing.TB, o setup) *stand {
 		Nodes: func() []membership.Known { return o.nodes },
 		Ready: func() error { return nil },
 		Rules: admin.Rules{Live: s.live, Origin: origin, Kind: o.kind, Service: s.service, Compile: compile},
-		Store: o.store, Local: o.local, Traffic: s.traffic, Log: log, Now: s.clock.Now, Demo: s.demo,
+		Store: o.store, Local: o.local, Blocks: blocked, Traffic: s.traffic, Log: log, Now: s.clock.Now, Demo: s.demo,
 		Scratch: func() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 8 << 20}) },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")

@@ -47,8 +47,7 @@ func (a *Admin) find(w *whom, mistakes ...wire.Mistake) ([]subject, error) {
 	}
 	var found []subject
 	for _, c := range a.Rules.Live.Load().Keyed(call, penstock.InstantOf(a.Now()), a.Entitlements) {
-		tells := slices.ContainsFunc(c.Key, func(part penstock.Attribute) bool { return part.Value != "" })
-		if w.Rule == "" && tells || c.Rule.Name == w.Rule {
+		if w.Rule == "" && hasKey(c) || c.Rule.Name == w.Rule {
 			found = append(found, newSubject(c))
 		}
 	}

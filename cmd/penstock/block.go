@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/spelling"
+	"github.com/penstock-io/penstock/rules"
+)
+
+func newBlockCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "block",
+		Short: "Block a key on all nodes for a time",
+		Long: `Block a key on all nodes for a time: an address or a network, a user, an API key, or any
+other value of an attribute. Requests with it are denied before any list or rule is
+consulted, also while Redis is down. No rule with a penalty is needed.
+
+The client is told that it is blocked and until when. The reason is for operators.`,
+		Example: `  penstock block add ip=198.51.100.0/24 --for 1h --reason "scraper, ticket 4711"
+  penstock block list
+  penstock block lift ip=198.51.100.0/24`,
+		Args:                       noSuchCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newBlockAddCommand(a), newBlockListCommand(a), newBlockLiftCommand(a))
+	return c
+}
+
+// A blockQuestion is a request about a block.
+type blockQuestion struct {
+	ID         string            `json:"id,omitempty"`
+	Domain     string            `json:"domain,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Duration   string            `json:"duration,omitempty"`
+	Reason     string            `json:"reason,omitempty"`
+	Preview    bool              `json:"preview,omitempty"`
+}
+
+// blockKey reads one name=value.
+func blockKey(args []string) (map[string]string, error) {
+	call, err := (&callFlags{}).call(args)
+	if err != nil {
+		return nil, err
+	}
+	if len(call.Attributes) != 1 {
+		return nil, misused("one attribute is blocked, got %d; for example ip=198.51.100.7", len(call.Attributes))
+	}
+	return map[string]string{call.Attributes[0].Name: call.Attributes[0].Value}, nil
+}
+
+func newBlockAddCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var q blockQuestion
+	c := &cobra.Command{
+		Use:   "add name=value --for DURATION --reason TEXT",
+		Short: "Block a key for a time",
+		Long: `Block a key for a time. It replaces an earlier block of the same key, so this also extends
+or shortens one. Every node enforces it within a second; if the database or Redis does not
+answer, this node does at once and the others when they can be reached.
+
+At most 1,000 keys are blocked at a time, each for at most 30 days. A client that is to be
+denied for longer belongs on the deny list of the rules.`,
+		Example: `  penstock block add ip=198.51.100.7 --for 1h --reason scraper
+  penstock block add user=u1 --for 30m --reason "stolen token" --dry-run`,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if q.Attributes, err = blockKey(args); err != nil {
+				return err
+			}
+			if length, err := rules.ParseDuration(q.Duration); err != nil || length <= 0 {
+				return misused("invalid --for %q, for example 1h", q.Duration)
+			}
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var told admin.Blocked
+			if err := client.ask(c.Context(), http.MethodPost, "/v1/blocks", q, &told); err != nil {
+				return err
+			}
+			return a.tellBlocked(&told, q.Preview)
+		},
+	}
+	server.add(c)
+	c.Flags().StringVar(&q.Duration, "for", "", "`duration` from now on, as 30m, 1h or 2d")
+	c.Flags().StringVar(&q.Reason, "reason", "", "why, for other operators")
+	c.Flags().StringVar(&q.Domain, "domain", "", "only requests of this domain")
+	c.Flags().BoolVar(&q.Preview, "dry-run", false, "block nothing; say how many recent requests it would deny")
+	_ = c.MarkFlagRequired("for")    // cannot fail: the flag exists
+	_ = c.MarkFlagRequired("reason") // as above
+	completeValues(c, "for", "10m", "1h", "1d", "7d")
+	return c
+}
+
+func (a *app) tellBlocked(told *admin.Blocked, dry bool) error {
+	a.warn(told.Warnings...)
+	a.warn(told.Unshared...)
+	if a.json() {
+		return a.writeJSON(told)
+	}
+	verb := "blocked"
+	if dry {
+		verb = "would block"
+	}
+	fmt.Fprintf(a.stdout, "%s  %s  until %s\n", verb, spelling.Printable(keyText(told.Key)), told.Until.Format(time.RFC3339))
+	fmt.Fprintf(a.stderr, "%d of %s are denied by it, %d of these were allowed\n",
+		told.Recent.Denied, spelling.Count(told.Recent.Calls, "recent request"), told.Recent.Allowed)
+	return nil
+}
+
+func newBlockListCommand(a *app) *cobra.Command {
+	var server adminFlags
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the blocks in force",
+		Example: `  penstock block list -o json | jq -r '.blocks[] | [.id, .until] | @tsv'`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var found admin.Blocks
+			if err := client.ask(c.Context(), http.MethodGet, "/v1/blocks", nil, &found); err != nil {
+				return err
+			}
+			if a.json() {
+				return a.writeJSON(found)
+			}
+			return writeBlocks(a.stdout, found.Blocks)
+		},
+	}
+	server.add(c)
+	return c
+}
+
+func writeBlocks(w io.Writer, all []admin.Block) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tKEY\tUNTIL\tAUTHOR\tREASON")
+	for _, b := range all {
+		key := keyText(b.Key)
+		if b.Domain != "" {
+			key += " domain=" + b.Domain
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), spelling.Printable(b.Author), spelling.Printable(b.Reason))
+	}
+	return table.Flush()
+}
+
+func newBlockLiftCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var q blockQuestion
+	c := &cobra.Command{
+		Use:   "lift {name=value | --id ID}",
+		Short: "End a block",
+		Example: `  penstock block lift ip=198.51.100.7
+  penstock block lift --id RIQ4P7MVXZ3A`,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if q.ID == "" || len(args) > 0 {
+				if q.Attributes, err = blockKey(args); err != nil {
+					return err
+				}
+			}
+			return a.liftBlock(c.Context(), &server, &q)
+		},
+	}
+	server.add(c)
+	c.Flags().StringVar(&q.ID, "id", "", "of the block, as the list has it")
+	c.Flags().StringVar(&q.Domain, "domain", "", "the block of this domain")
+	return c
+}
+
+func (a *app) liftBlock(ctx context.Context, server *adminFlags, q *blockQuestion) error {
+	client, err := server.client(a)
+	if err != nil {
+		return err
+	}
+	var told admin.Lifted
+	if err := client.ask(ctx, http.MethodDelete, "/v1/blocks", q, &told); err != nil {
+		return err
+	}
+	a.warn(told.Unshared...)
+	if a.json() {
+		return a.writeJSON(told)
+	}
+	for _, b := range told.Blocks {
+		fmt.Fprintf(a.stdout, "lifted  %s\n", spelling.Printable(keyText(b.Key)))
+	}
+	return nil
+}

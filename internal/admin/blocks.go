@@ -1,0 +1,208 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/blocklist"
+	"github.com/penstock-io/penstock/internal/blocks"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/internal/wire"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A Block denies all requests with a value of an attribute, for a time.
+type Block struct {
+	ID     string     `json:"id"`
+	Domain string     `json:"domain,omitempty"` // "": every domain
+	Key    Attributes `json:"key"`              // one attribute; its value can be a network
+	Reason string     `json:"reason"`
+	Author string     `json:"author"`
+	From   time.Time  `json:"from"`
+	Until  time.Time  `json:"until"`
+}
+
+// Blocks are the blocks in force.
+type Blocks struct {
+	Blocks []Block `json:"blocks"` // newest first
+	Most   int     `json:"most"`   // there can be
+}
+
+// A Blocked is a block that was added, or would be.
+type Blocked struct {
+	Block
+	Unshared []string `json:"unshared"` // why other nodes may not know it yet
+	Warnings []string `json:"warnings"`
+	Recent   Recent   `json:"recent"`
+}
+
+// Recent is how many of the recent requests that this node has kept a block concerns.
+type Recent struct {
+	Calls   int `json:"calls"`
+	Denied  int `json:"denied"`  // that a block would have denied
+	Allowed int `json:"allowed"` // of these, that were allowed
+}
+
+// A Lifted is blocks that were ended before their time.
+type Lifted struct {
+	Blocks   []Block  `json:"blocks"`
+	Unshared []string `json:"unshared"`
+}
+
+func blockOf(b *blocklist.Block) Block {
+	return Block{b.ID, b.Domain, Attributes{b.Attribute: b.Value}, b.Reason, b.Author, b.From, b.Until}
+}
+
+func blocksOf(all []blocklist.Block) []Block {
+	told := []Block{}
+	for i := range all {
+		told = append(told, blockOf(&all[i]))
+	}
+	return told
+}
+
+func (a *Admin) listBlocks(*exchange) (any, error) {
+	return Blocks{blocksOf(a.Blocks.InForce()), blocklist.MaxBlocks}, nil
+}
+
+// addBlock blocks a key, or says what that would do.
+func (a *Admin) addBlock(x *exchange) (any, error) {
+	var asked struct {
+		asked
+		Duration string `json:"duration"`
+		Reason   string `json:"reason"`
+		Preview  bool   `json:"preview"`
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	var mistakes []wire.Mistake
+	b := asked.block(&mistakes)
+	b.Reason, b.Author = strings.TrimSpace(asked.Reason), x.who.String()
+	length, err := rules.ParseDuration(asked.Duration)
+	if err != nil || length < blocklist.MinLength || length > blocklist.MaxLength {
+		mistakes = append(mistakes, wire.Mistake{At: "duration", Message: fmt.Sprintf("invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, blocklist.MinLength, rules.Duration(blocklist.MaxLength))})
+	}
+	if len(b.Reason) == 0 || len(b.Reason) > blocklist.MaxText {
+		mistakes = append(mistakes, wire.Mistake{At: "reason", Message: fmt.Sprintf("has %d bytes, must have from 1 to %d: why, for operators on the next shift", len(b.Reason), blocklist.MaxText)})
+	}
+	if err := mistaken(mistakes); err != nil {
+		return nil, err
+	}
+	told := &Blocked{Unshared: []string{}, Warnings: a.blockWarnings(b), Recent: a.recentUnder(b)}
+	if asked.Preview {
+		b.From = a.Now().UTC()
+		b.Until = b.From.Add(length)
+		told.Block = blockOf(b)
+		return told, nil
+	}
+	added, unshared, err := a.Blocks.Add(x.r.Context(), *b, length)
+	switch {
+	case errors.Is(err, blocks.ErrFull):
+		return nil, refuse(http.StatusConflict, Conflict, err.Error())
+	case err != nil:
+		return nil, invalid("%v", err)
+	}
+	told.Block, told.Unshared = blockOf(&added), texts(unshared)
+	a.record(x, "block", fmt.Sprintf("%s for %v: %s", keyText(&added), rules.Duration(length), added.Reason))
+	return told, nil
+}
+
+// liftBlock ends a block, given by its ID or its key.
+func (a *Admin) liftBlock(x *exchange) (any, error) {
+	var asked struct {
+		asked
+		ID string `json:"id"`
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	which := func(b *blocklist.Block) bool { return b.ID == asked.ID }
+	if asked.ID == "" {
+		var mistakes []wire.Mistake
+		key := asked.block(&mistakes)
+		if err := mistaken(mistakes); err != nil {
+			return nil, err
+		}
+		which = key.SameKey
+	}
+	lifted, unshared, err := a.Blocks.Lift(x.r.Context(), which, x.who.String())
+	if err != nil {
+		return nil, refuse(http.StatusNotFound, NotFound, err.Error())
+	}
+	for i := range lifted {
+		a.record(x, "lift-block", keyText(&lifted[i]))
+	}
+	return Lifted{blocksOf(lifted), texts(unshared)}, nil
+}
+
+// keyText names a block for the audit log. The value is quoted, since clients choose it.
+func keyText(b *blocklist.Block) string { return fmt.Sprintf("%s=%.200q", b.Attribute, b.Value) }
+
+func texts(errs []error) []string {
+	all := []string{}
+	for _, err := range errs {
+		all = append(all, err.Error())
+	}
+	return all
+}
+
+// block returns the key that is to be blocked: one attribute. It appends errors to mistakes.
+func (q *asked) block(mistakes *[]wire.Mistake) *blocklist.Block {
+	call := q.call(mistakes)
+	b := &blocklist.Block{Domain: q.Domain}
+	if len(call.Attributes) != 1 {
+		*mistakes = append(*mistakes, wire.Mistake{At: "attributes", Message: fmt.Sprintf(`must be one attribute, for example {"ip": "198.51.100.7"}, got %d`, len(call.Attributes))})
+		return b
+	}
+	b.Attribute, b.Value = call.Attributes[0].Name, blocklist.Canonical(call.Attributes[0].Value)
+	if b.Value == "" {
+		*mistakes = append(*mistakes, wire.Mistake{At: "attributes." + fmt.Sprintf("%.32s", b.Attribute), Message: "is empty"})
+	}
+	return b
+}
+
+// blockWarnings says why a block may not do what is wanted.
+func (a *Admin) blockWarnings(b *blocklist.Block) []string {
+	warnings := []string{}
+	known := a.knownAttributes()
+	if !slices.ContainsFunc(known, func(k KnownAttribute) bool { return k.Name == b.Attribute }) {
+		var names []string
+		for _, k := range known {
+			names = append(names, k.Name)
+		}
+		warnings = append(warnings, fmt.Sprintf("no rule reads the attribute %q: at the gateway it never matches; rules read %s", b.Attribute, strings.Join(names, ", ")))
+	}
+	return warnings
+}
+
+// recentUnder counts the recent requests that a block would have denied.
+func (a *Admin) recentUnder(b *blocklist.Block) (found Recent) {
+	var list blocklist.List
+	list.Set([]blocklist.Block{*b})
+	for _, e := range a.Traffic.Recent(traffic.Filter{}, maxReplayed) {
+		found.Calls++
+		if list.Find(&penstock.Call{Domain: e.Domain, Attributes: e.Attributes}) == nil {
+			continue
+		}
+		found.Denied++
+		if e.Allowed {
+			found.Allowed++
+		}
+	}
+	return found
+}
+
+// blockFor returns the block that holds for a request, or nil.
+func (a *Admin) blockFor(call *penstock.Call) *blocklist.Block {
+	b := a.Blocks.List().Find(call)
+	if b == nil || !b.Holds(a.Now()) {
+		return nil
+	}
+	return b
+}
