@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/blocklist"
 	"github.com/penstock-io/penstock/internal/blocks"
-	"github.com/penstock-io/penstock/internal/child"
 	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/pgtest"
 	"github.com/penstock-io/penstock/internal/redistest"
@@ -94,7 +93,7 @@ func TestNodesShareBlocks(t *testing.T) {
 		testSharing(t, func(t *testing.T) blocks.Place { return redisPlace(t, server.Addr, secret) })
 	})
 	t.Run("cluster", func(t *testing.T) {
-		child.SkipUnit(t)
+		skipUnlessLong(t)
 		cluster := redistest.StartCluster(t, 3)
 		testSharing(t, func(t *testing.T) blocks.Place {
 			p, err := ruleredis.NewBlocks(ruleredis.Options{Addresses: []string{cluster.Nodes[0].Addr}, Cluster: true, Timeout: time.Minute}, secret)
@@ -110,13 +109,19 @@ func TestNodesShareBlocks(t *testing.T) {
 		testSharing(t, func(t *testing.T) blocks.Place { return databasePlace(t, "sqlite:"+file) })
 	})
 	t.Run("postgres", func(t *testing.T) {
-		child.SkipUnit(t)
+		skipUnlessLong(t) // e2e shares blocks through PostgreSQL
 		source, err := pgtest.Start(t).Database(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		testSharing(t, func(t *testing.T) blocks.Place { return databasePlace(t, source) })
 	})
+}
+
+func skipUnlessLong(t *testing.T) {
+	if os.Getenv("PENSTOCK_TEST_LONG") == "" {
+		t.Skip("only with PENSTOCK_TEST_LONG")
+	}
 }
 
 func testSharing(t *testing.T, newPlace func(*testing.T) blocks.Place) {
