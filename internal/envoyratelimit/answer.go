@@ -16,6 +16,10 @@ func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) e
 	var quotas quotaTally
 	for i := range a.Each {
 		limit, each := limits[i], &a.Each[i]
+		if each.Verdict.Reason == penstock.ReasonBlocked { // by an operator, whatever the limit is
+			a.Allowed = false
+			continue
+		}
 		if limit != nil && limit.unlimited {
 			each.Unlimited, each.Metadata = true, limit.metadata
 			continue
@@ -30,8 +34,6 @@ func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) e
 		over := isCounted && !each.Verdict.Allowed // the engine has already reported a rule that could not be evaluated
 		each.Quota = l.Quota || limit != nil && limit.quota
 		switch {
-		case each.Verdict.Reason == penstock.ReasonBlocked: // by an operator, whatever the mode of the limit
-			a.Allowed = false
 		case each.Quota:
 			quotas.add(over)
 		case over:
