@@ -26,6 +26,10 @@ type Config struct {
 	Rules  string      // a file with rules, or a folder of such files
 	Origin live.Origin // another source of rules, such as a database: see package stack/database
 
+	// Entitlements are numbers of limits that rules take from a table, such as package stack/database reads. nil:
+	// such limits have their defaults.
+	Entitlements rules.Entitlements
+
 	// LastGood is a file that keeps the last rules served, for a start while Origin is down. It belongs to
 	// one process. "": rules are not kept.
 	LastGood string
@@ -131,7 +135,8 @@ func (s *Stack) openStore(context.Context) (err error) {
 
 func (s *Stack) openEngine(context.Context) (err error) {
 	s.Engine, err = engine.New(engine.Options{
-		Store: s.store.Shared, Local: s.store.Local, Nodes: s.nodes, Rules: s.live, Observe: s.config.Observe, Failed: s.config.RuleFailed,
+		Store: s.store.Shared, Local: s.store.Local, Nodes: s.nodes, Rules: s.live, Entitlements: s.config.Entitlements,
+		Observe: s.config.Observe, Failed: s.config.RuleFailed,
 	})
 	return err
 }

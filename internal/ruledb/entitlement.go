@@ -128,8 +128,8 @@ type entitlementWriter struct {
 // A storedNumber is a row before a change. Number is -1 if it is deleted.
 type storedNumber struct{ number, until int64 }
 
-// entitlementBatch is how many rows one statement reads or writes. Databases bound the parameters of a statement.
-const entitlementBatch = 500
+// entitlementBatch is how many rows one statement reads or writes. SQLite takes longer for many parameters.
+const entitlementBatch = 100
 
 func (w *entitlementWriter) write(ctx context.Context) error {
 	rows := slices.Clone(w.change.Set)
@@ -156,8 +156,10 @@ func (w *entitlementWriter) read(ctx context.Context, batch []Entitlement) (map[
 	for i := range batch {
 		args = append(args, batch[i].Attribute, batch[i].Value, batch[i].Name)
 	}
-	rows, err := w.tx.QueryContext(ctx, `SELECT attribute, value, name, coalesce(number, -1), coalesce(until, 0) FROM entitlements
-		WHERE (attribute, value, name) IN (VALUES `+placeholders(len(batch), 3)+`)`, args...)
+	// SQLite reads the first table of a cross join first, and looks up its rows in the second.
+	rows, err := w.tx.QueryContext(ctx, `WITH asked (attribute, value, name) AS (VALUES `+keyPlaceholders(len(batch))+`)
+		SELECT e.attribute, e.value, e.name, coalesce(e.number, -1), coalesce(e.until, 0) FROM asked CROSS JOIN entitlements e
+		WHERE e.attribute = asked.attribute AND e.value = asked.value AND e.name = asked.name`, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -174,20 +176,13 @@ func (w *entitlementWriter) read(ctx context.Context, batch []Entitlement) (map[
 	return found, rows.Err()
 }
 
-// placeholders returns ($1, $2), ($3, $4) and so on.
-func placeholders(rows, columns int) string {
-	var b strings.Builder
-	for r := range rows {
-		if r > 0 {
-			b.WriteString(", ")
-		}
-		for c := range columns {
-			b.WriteString([...]string{"(", ", "}[min(c, 1)])
-			fmt.Fprintf(&b, "$%d", r*columns+c+1)
-		}
-		b.WriteByte(')')
+// keyPlaceholders returns ($1, $2, $3), ($4, $5, $6) and so on.
+func keyPlaceholders(rows int) string {
+	texts := make([]string, rows)
+	for i := range texts {
+		texts[i] = fmt.Sprintf("($%d, $%d, $%d)", 3*i+1, 3*i+2, 3*i+3)
 	}
-	return b.String()
+	return strings.Join(texts, ", ")
 }
 
 // differs reports whether a row must be written, and counts what happens to it.
@@ -239,18 +234,26 @@ func (w *entitlementWriter) upsert(ctx context.Context, rows []Entitlement) erro
 	if len(rows) == 0 {
 		return nil
 	}
-	var args []any
+	args, values := []any{w.change.Author}, make([]string, len(rows))
 	for i := range rows {
 		e := &rows[i]
 		w.last++
-		number := sql.NullInt64{Int64: e.Number, Valid: e.Number >= 0}
-		args = append(args, e.Attribute, e.Value, e.Name, number, orNull(untilMicros(e.Until)), w.last, w.now.UnixMicro(), w.change.Author)
+		args = append(args, e.Attribute, e.Value, e.Name)
+		values[i] = fmt.Sprintf("($%d, $%d, $%d, %s, %s, %d, %d, $1)", len(args)-2, len(args)-1, len(args),
+			literal(e.Number, e.Number >= 0), literal(untilMicros(e.Until), !e.Until.IsZero()), w.last, w.now.UnixMicro())
 	}
 	_, err := w.tx.ExecContext(ctx, `INSERT INTO entitlements (attribute, value, name, number, until, change, at, author)
-		VALUES `+placeholders(len(rows), 8)+`
+		VALUES `+strings.Join(values, ", ")+`
 		ON CONFLICT (attribute, value, name) DO UPDATE SET number = excluded.number, until = excluded.until,
 			change = excluded.change, at = excluded.at, author = excluded.author`, args...)
 	return err
+}
+
+func literal(number int64, valid bool) string {
+	if !valid {
+		return "NULL"
+	}
+	return fmt.Sprint(number)
 }
 
 // keepDeleted is how long a deleted row is kept for nodes that do not know of it yet.

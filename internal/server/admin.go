@@ -54,8 +54,9 @@ func (s *Server) newAdmin() (http.Handler, error) {
 	options := admin.Options{
 		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.Hosts(s.config.Listen.Admin),
 		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.Local, Blocks: s.blocks, Forget: s.engine.Load().Forget, Scratch: newScratch,
-		Rules:   admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: rulesKind(&s.config.Rules), Service: s.rules.service, Compile: s.rules.compile},
-		Traffic: s.traffic, Fleet: s.fleet, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("listener", "admin"),
+		Rules:        admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: rulesKind(&s.config.Rules), Service: s.rules.service, Compile: s.rules.compile},
+		Entitlements: s.rules.table(),
+		Traffic:      s.traffic, Fleet: s.fleet, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("listener", "admin"),
 	}
 	if s.demo != nil {
 		options.Demo = s.demo

@@ -5,10 +5,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/entitlement"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
@@ -30,6 +32,8 @@ type ruleSource struct {
 	origin  live.Origin
 	compile rules.Options
 	service *ruleservice.Service // nil: this node cannot change rules
+
+	entitlements *entitlement.Entitlements // nil: this node has no rules database
 }
 
 // openRules follows the rules. If they are unavailable, it starts from the last good copy.
@@ -57,7 +61,43 @@ func (s *Server) openRules(ctx context.Context) error {
 		return err
 	}
 	s.atEnd(s.rules.live.Close)
+	return s.openEntitlements(ctx)
+}
+
+// openEntitlements follows the entitlements in the rules database. Other origins of rules have none: limits that need
+// them have their defaults.
+func (s *Server) openEntitlements(ctx context.Context) (err error) {
+	origin, ok := s.rules.origin.(*ruledb.Origin)
+	if !ok {
+		s.checkEntitlements(s.log)
+		return nil
+	}
+	if s.rules.entitlements, err = entitlement.Follow(ctx, origin, entitlement.Options{Changed: s.entitlementsChanged}); err != nil {
+		return err
+	}
+	s.atEnd(s.rules.entitlements.Close)
 	return nil
+}
+
+// entitlementsChanged logs whether entitlements can be read.
+func (s *Server) entitlementsChanged(status entitlement.Status) {
+	at := s.log.With("rows", status.Rows)
+	switch {
+	case status.Err == nil:
+		at.Info("entitlements loaded", "change", status.Change)
+	case status.Read.IsZero():
+		at.Error("cannot read entitlements: limits that need them have their defaults until it can", "error", status.Err)
+	default:
+		at.Error("cannot read entitlements, keeping those of the last read", "read_at", status.Read, "error", status.Err)
+	}
+}
+
+// table returns the entitlements to decide by, or nil.
+func (r *ruleSource) table() rules.Entitlements {
+	if r.entitlements == nil {
+		return nil
+	}
+	return r.entitlements
 }
 
 func (s *Server) openOrigin(ctx context.Context) (live.Origin, error) {
@@ -154,6 +194,16 @@ func applySample(ctx context.Context, service *ruleservice.Service) error {
 	return err
 }
 
+// checkEntitlements warns about rules that need entitlements on a node that has none.
+func (s *Server) checkEntitlements(log *slog.Logger) {
+	if _, ok := s.rules.origin.(*ruledb.Origin); ok || s.rules.live == nil {
+		return
+	}
+	if n := len(s.rules.live.Load().EntitledLimits()); n > 0 {
+		log.Warn("limits need entitlements, which only a node with rules.database has: they have their defaults", "limits", n)
+	}
+}
+
 // rulesChanged logs what is new about the rules.
 func (s *Server) rulesChanged(status live.Status) {
 	at := s.log.With("version", status.Version, "checksum", status.Checksum)
@@ -169,6 +219,7 @@ func (s *Server) rulesChanged(status live.Status) {
 			s.traffic.Mark(traffic.MarkRules, rulesText(status))
 		}
 		at.Info("rules loaded", "propagation_seconds", status.Propagation.Seconds())
+		s.checkEntitlements(at)
 	}
 	if status.PushErr != nil {
 		at.Warn("no notification of rule changes, polling only", "error", status.PushErr)

@@ -146,8 +146,8 @@ func (s *Server) openEngine(context.Context) error {
 		return err
 	}
 	decides, err := engine.New(engine.Options{
-		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live, Blocks: s.blocks.List(), Refunds: s.config.Envoy.NegativeHits,
-		Observe: s.observe, Failed: s.failed,
+		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live, Entitlements: s.rules.table(), Blocks: s.blocks.List(),
+		Refunds: s.config.Envoy.NegativeHits, Observe: s.observe, Failed: s.failed,
 	})
 	if err != nil {
 		return err

@@ -71,6 +71,10 @@ func (s *Server) state() (found telemetry.State) {
 	found.Rules.Count, found.Rules.Version = len(s.rules.live.Load().Rules), live.Version
 	found.Rules.Checked, found.Rules.Refused = live.Looked, live.Refused != nil
 	found.Rules.Refusals = live.Refusals
+	if s.rules.entitlements != nil {
+		status := s.rules.entitlements.Status()
+		found.Entitlements = &telemetry.Entitlements{Rows: status.Rows, Read: status.Read}
+	}
 	if s.refusedLogins != nil {
 		found.RefusedLogins = s.refusedLogins()
 	}

@@ -28,6 +28,12 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	if !s.Rules.Checked.IsZero() {
 		out.gauge(rulesAge, float64(s.Rules.Checked.UnixMilli())/1000)
 	}
+	if s.Entitlements != nil {
+		out.gauge(entitlements, float64(s.Entitlements.Rows))
+		if !s.Entitlements.Read.IsZero() {
+			out.gauge(entitlementsRead, float64(s.Entitlements.Read.UnixMilli())/1000)
+		}
+	}
 	for why, n := range s.RefusedLogins {
 		out.count(loginsRefused, n, why)
 	}

@@ -41,6 +41,8 @@ type State struct {
 		Refusals int64
 	}
 
+	Entitlements *Entitlements // nil: the node has no rules database
+
 	Store  *Store // the shared one
 	Memory *Memory
 	Denied *Denied
@@ -54,6 +56,12 @@ type State struct {
 	Certificates map[string]Certificate // by listener
 
 	RateLimit *RateLimit // nil: metrics of envoyproxy/ratelimit are off
+}
+
+// Entitlements are the numbers of limits that a node knows from the rules database.
+type Entitlements struct {
+	Rows int
+	Read time.Time // zero: never
 }
 
 // Certificate is the state of a listener's TLS files.
