@@ -112,6 +112,20 @@ func (r *Rule) attributes() []string {
 	})
 }
 
+// clientAttributes returns the names of the attributes that the rule's key, overrides and numbers read.
+func (r *Rule) clientAttributes() (names []string) {
+	for _, part := range r.Key {
+		names = append(names, part.Name)
+	}
+	for i := range r.Overrides {
+		names = append(names, reads(&r.Overrides[i].item.Conditions)...)
+	}
+	for override := NoOverride; override < len(r.Overrides); override++ {
+		names = append(names, r.numberAttributes(override)...)
+	}
+	return names
+}
+
 // reads returns the names of the attributes and path wildcards that the conditions read.
 func reads(c *index.Conditions) (names []string) {
 	for i := range c.Attributes {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/rules/internal/index"
@@ -18,6 +19,24 @@ type KeyedMatcher interface {
 // determine them. Keyed is for operators, not for every request. A Matcher that is a [KeyedMatcher] answers for
 // its own rules. Numbers of limits are looked up in entitlements, which may be nil.
 func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant, entitlements Entitlements) []Considered {
+	return s.keyed(call, now, entitlements, func(*Considered) bool { return false })
+}
+
+// Concerning returns the rules whose key, numbers or overrides read one of the attributes of a client, with the limits
+// that the attributes determine. Unlike [Snapshot.Keyed] it includes rules whose key needs further attributes: those
+// parts of the key are empty.
+func (s *Snapshot) Concerning(call *penstock.Call, now penstock.Instant, entitlements Entitlements) []Considered {
+	given := map[string]bool{}
+	for _, a := range call.Attributes {
+		given[a.Name] = true
+	}
+	concerns := func(c *Considered) bool {
+		return slices.ContainsFunc(c.Rule.clientAttributes(), func(name string) bool { return given[name] })
+	}
+	return slices.DeleteFunc(s.keyed(call, now, entitlements, concerns), func(c Considered) bool { return !concerns(&c) })
+}
+
+func (s *Snapshot) keyed(call *penstock.Call, now penstock.Instant, entitlements Entitlements, incomplete func(*Considered) bool) []Considered {
 	if m, ok := s.Matcher.(KeyedMatcher); ok {
 		return m.Keyed(call)
 	}
@@ -31,7 +50,7 @@ func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant, entitlements
 		v.Consider(r.item)
 		v.SetDomain(r.Domain())
 		c := Considered{Rule: r, Matches: true, Override: NoOverride, Limits: r.Limits}
-		if !c.fill(s.index, call, v) {
+		if !c.fill(s.index, call, v) && !incomplete(&c) {
 			continue
 		}
 		if len(r.item.Path.Wildcards()) == 0 || r.item.PathHolds(v) { // otherwise wildcards in overrides have no value
@@ -43,8 +62,10 @@ func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant, entitlements
 	return found
 }
 
-// fill sets the key and reports whether it is complete. The value of a wildcard may be given by its name.
-func (c *Considered) fill(x *index.Index, call *penstock.Call, v *index.Values) bool {
+// fill sets the key, with empty values for missing ones, and reports whether it is complete. The value of a wildcard
+// may be given by its name.
+func (c *Considered) fill(x *index.Index, call *penstock.Call, v *index.Values) (complete bool) {
+	complete = true
 	for _, part := range c.Rule.item.Key {
 		value, there := x.KeyValue(part, v)
 		if _, isWildcard := c.Rule.item.Path.Wildcard(part.Name); isWildcard {
@@ -52,12 +73,10 @@ func (c *Considered) fill(x *index.Index, call *penstock.Call, v *index.Values) 
 				value, there = given, true
 			}
 		}
-		if !there && !part.Optional {
-			return false
-		}
+		complete = complete && (there || part.Optional)
 		c.Key = append(c.Key, penstock.Attribute{Name: part.Name, Value: value})
 	}
-	return true
+	return complete
 }
 
 // override applies the first override that holds.

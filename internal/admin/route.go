@@ -76,6 +76,10 @@ func (a *Admin) routes() []route {
 		{"POST", "/v1/bans", Operator, a.ban},
 		{"DELETE", "/v1/bans", Operator, a.lift},
 
+		{"GET", "/v1/entitlements", Operator, a.listEntitlements},
+		{"POST", "/v1/entitlements", Operator, a.changeEntitlements},
+		{"POST", "/v1/entitlements/show", Operator, a.showTenant},
+
 		{"GET", "/v1/audit", Viewer, a.audit},
 	}
 	if a.Demo != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/blocks"
+	"github.com/penstock-io/penstock/internal/entitlement"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/internal/ruledb"
@@ -111,7 +112,16 @@ func newStand(t testing.TB, o setup) *stand {
 	t.Cleanup(s.live.Close)
 	blocked := blocks.Open(blocks.Options{})
 	t.Cleanup(blocked.Close)
-	s.engine, err = engine.New(engine.Options{Store: o.store, Rules: s.live, Blocks: blocked.List(), Observe: s.traffic.Observe, Now: o.now})
+	var table rules.Entitlements
+	if database, ok := origin.(*ruledb.Origin); ok {
+		followed, err := entitlement.Follow(t.Context(), database, entitlement.Options{Interval: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(followed.Close)
+		table = followed
+	}
+	s.engine, err = engine.New(engine.Options{Store: o.store, Rules: s.live, Entitlements: table, Blocks: blocked.List(), Observe: s.traffic.Observe, Now: o.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,10 +130,11 @@ func newStand(t testing.TB, o setup) *stand {
 		Status: func() admin.Status {
 			return admin.Status{Ready: true, Addresses: map[string]string{}, Store: admin.StoreStatus{Kind: "memory", Connected: true, Nodes: 1}}
 		},
-		Nodes: func() []membership.Known { return o.nodes },
-		Ready: func() error { return nil },
-		Rules: admin.Rules{Live: s.live, Origin: origin, Kind: o.kind, Service: s.service, Compile: compile},
-		Store: o.store, Local: o.local, Blocks: blocked, Traffic: s.traffic, Log: log, Now: s.clock.Now, Demo: s.demo,
+		Nodes:        func() []membership.Known { return o.nodes },
+		Ready:        func() error { return nil },
+		Rules:        admin.Rules{Live: s.live, Origin: origin, Kind: o.kind, Service: s.service, Compile: compile},
+		Entitlements: table,
+		Store:        o.store, Local: o.local, Blocks: blocked, Traffic: s.traffic, Log: log, Now: s.clock.Now, Demo: s.demo,
 		Scratch: func() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 8 << 20}) },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")

@@ -54,6 +54,8 @@ func (s *stand) markedRequest(route admin.Route) *http.Request {
 		"POST /v1/keys/find":              {"", object("value", markers["user"])},
 		"POST /v1/blocks":                 {"", "{}"},
 		"DELETE /v1/blocks":               {"", "{}"},
+		"POST /v1/entitlements":           {"", "{}"},
+		"POST /v1/entitlements/show":      {"", about},
 		"POST /v1/bans":                   {"", "{}"},
 		"DELETE /v1/bans":                 {"", "{}"},
 		"PUT /v1/demo":                    {"", object("running", false)},
