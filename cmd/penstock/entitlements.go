@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/spelling"
+)
+
+func newEntitlementsCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "entitlements",
+		Short: "Give tenants and plans their own numbers",
+		Long: `Give tenants and plans their own numbers. Where a rule has a rate such as
+"{tenant.requests}/1h", the number comes from the table of entitlements: the row for the
+client's tenant and the limit requests.
+
+The table is in the rules database. The admin API of a running server is asked, with the
+token in PENSTOCK_TOKEN. All nodes decide by a changed row within a second, and what a client
+has used stays counted. No version of the rules is made.`,
+		Example: `  export PENSTOCK_TOKEN=…
+  penstock entitlements set tenant=acme requests=5000 exports=10
+  penstock entitlements set tenant=acme requests=20000 --until 2027-01-01T00:00:00Z
+  penstock entitlements get tenant=acme
+  penstock entitlements delete tenant=acme requests
+  penstock entitlements import billing.csv
+  penstock entitlements export > entitlements.csv`,
+		Args:                       noSuchCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newEntitlementsListCommand(a), newEntitlementsGetCommand(a), newEntitlementsSetCommand(a), newEntitlementsDeleteCommand(a),
+		newEntitlementsImportCommand(a), newEntitlementsExportCommand(a))
+	return c
+}
+
+// entitlementPage is how many rows one request reads or changes.
+const entitlementPage = 5000
+
+// eachEntitlement calls visit for rows in order, until it returns false.
+func (c *adminClient) eachEntitlement(ctx context.Context, q url.Values, visit func(*admin.Entitlement) (bool, error)) error {
+	q.Set("limit", strconv.Itoa(entitlementPage))
+	for {
+		var page admin.Entitlements
+		if err := c.ask(ctx, http.MethodGet, "/v1/entitlements?"+q.Encode(), nil, &page); err != nil {
+			return err
+		}
+		for i := range page.Entitlements {
+			if more, err := visit(&page.Entitlements[i]); err != nil || !more {
+				return err
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		q.Set("cursor", page.Next)
+	}
+}
+
+func newEntitlementsListCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var attribute, prefix string
+	var most int
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List entitlements",
+		Example: `  penstock entitlements list --attribute plan
+  penstock entitlements list --prefix acme -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if most < 1 {
+				return misused("--most %d must be 1 or more", most)
+			}
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			found, more := []admin.Entitlement{}, false
+			err = client.eachEntitlement(c.Context(), url.Values{"attribute": {attribute}, "prefix": {prefix}}, func(e *admin.Entitlement) (bool, error) {
+				if more = len(found) == most; !more {
+					found = append(found, *e)
+				}
+				return !more, nil
+			})
+			if err != nil {
+				return err
+			}
+			if err := a.tellEntitlements(found); err != nil || a.json() {
+				return err
+			}
+			fmt.Fprint(a.stderr, spelling.Count(len(found), "entitlement"))
+			if more {
+				fmt.Fprint(a.stderr, ", and there are more: --most")
+			}
+			fmt.Fprintln(a.stderr)
+			return nil
+		},
+	}
+	server.add(c)
+	c.Flags().StringVar(&attribute, "attribute", "", "only of this `attribute`, such as plan")
+	c.Flags().StringVar(&prefix, "prefix", "", "only values that begin with this `text`")
+	c.Flags().IntVar(&most, "most", 1000, "list at most `n`")
+	return c
+}
+
+func (a *app) tellEntitlements(rows []admin.Entitlement) error {
+	if a.json() {
+		return a.writeJSON(admin.Entitlements{Entitlements: rows})
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "FOR\tLIMIT\tNUMBER\tUNTIL\tCHANGED\tBY")
+	for i := range rows {
+		e := &rows[i]
+		fmt.Fprintf(table, "%s=%s\t%s\t%d\t%s\t%s\t%s\n", e.Attribute, spelling.Printable(e.Value), e.Limit, e.Number, untilText(e.Until), e.At.UTC().Format(time.RFC3339), e.Author)
+	}
+	return table.Flush()
+}
+
+func untilText(until *time.Time) string {
+	if until == nil {
+		return "-"
+	}
+	return until.UTC().Format(time.RFC3339)
+}
+
+func newEntitlementsGetCommand(a *app) *cobra.Command {
+	var server adminFlags
+	c := &cobra.Command{
+		Use:   "get name=value...",
+		Short: "Show the limits of a tenant, and where each number comes from",
+		Long: `Show the limits of the clients with these attributes, and where each number comes from:
+the rules document, an override, an entitlement, a claim, or the default because data has no
+valid number. Rules that count by further attributes are included.`,
+		Example: `  penstock entitlements get tenant=acme
+  penstock entitlements get tenant=acme plan=gold -o json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			question, err := (&callerFlags{}).question(args)
+			if err != nil {
+				return err
+			}
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var view admin.TenantView
+			if err := client.ask(c.Context(), http.MethodPost, "/v1/entitlements/show", question, &view); err != nil {
+				return err
+			}
+			return a.tellTenant(&view)
+		},
+	}
+	server.add(c)
+	return c
+}
+
+func (a *app) tellTenant(view *admin.TenantView) error {
+	if a.json() {
+		return a.writeJSON(view)
+	}
+	if len(view.Entitlements) > 0 {
+		if err := a.tellEntitlements(view.Entitlements); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RULE\tLIMIT\tNUMBER FROM\tUNTIL")
+	for i := range view.Limits {
+		l := &view.Limits[i]
+		from := string(l.Number.Origin)
+		switch {
+		case l.Number.Why != "":
+			from += ": " + l.Number.Why
+		case l.Number.Source != "":
+			from += " " + l.Number.Source
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.Policy, l.Text, from, untilText(l.Number.Until))
+	}
+	return table.Flush()
+}
+
+// An entitlementChange is the body of a change.
+type entitlementChange struct {
+	Set    []entitlementRow `json:"set,omitempty"`
+	Delete []entitlementRow `json:"delete,omitempty"`
+	Note   string           `json:"note,omitempty"`
+}
+
+// An entitlementRow is a row to set, or to delete if it has no number.
+type entitlementRow struct {
+	Attribute string     `json:"attribute"`
+	Value     string     `json:"value"`
+	Limit     string     `json:"limit,omitempty"`
+	Number    *int64     `json:"number,omitempty"`
+	Until     *time.Time `json:"until,omitempty"`
+}
+
+func newEntitlementsSetCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var until, note string
+	c := &cobra.Command{
+		Use:   "set attribute=value limit=number...",
+		Short: "Set the numbers of a tenant or a plan",
+		Example: `  penstock entitlements set tenant=acme requests=5000 exports=10
+  penstock entitlements set plan=trial requests=100 --note "until the launch" --until 2027-01-01T00:00:00Z`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			attribute, value, err := holderOf(args[0])
+			if err != nil {
+				return err
+			}
+			change := entitlementChange{Note: note}
+			var end *time.Time
+			if until != "" {
+				at, err := time.Parse(time.RFC3339, until)
+				if err != nil {
+					return misused("invalid --until %q, for example 2027-01-01T00:00:00Z", until)
+				}
+				end = &at
+			}
+			for _, arg := range args[1:] {
+				limit, text, _ := strings.Cut(arg, "=")
+				number, err := strconv.ParseInt(text, 10, 64)
+				if err != nil || limit == "" {
+					return misused("invalid limit %q: must be limit=number, for example requests=5000", arg)
+				}
+				change.Set = append(change.Set, entitlementRow{attribute, value, limit, &number, end})
+			}
+			return a.changeEntitlements(c.Context(), &server, &change)
+		},
+	}
+	server.add(c)
+	c.Flags().StringVar(&until, "until", "", "`time` at which the numbers stop to apply; default never")
+	c.Flags().StringVar(&note, "note", "", "`text` for the audit log")
+	return c
+}
+
+// holderOf splits attribute=value.
+func holderOf(arg string) (attribute, value string, err error) {
+	attribute, value, ok := strings.Cut(arg, "=")
+	if !ok || attribute == "" || value == "" {
+		return "", "", misused("invalid %q: must be attribute=value, for example tenant=acme", arg)
+	}
+	return attribute, value, nil
+}
+
+func newEntitlementsDeleteCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var note string
+	c := &cobra.Command{
+		Use:   "delete attribute=value [limit...]",
+		Short: "Delete the numbers of a tenant or a plan: those limits, or all",
+		Example: `  penstock entitlements delete tenant=acme exports
+  penstock entitlements delete tenant=acme`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			attribute, value, err := holderOf(args[0])
+			if err != nil {
+				return err
+			}
+			change := entitlementChange{Note: note}
+			for _, limit := range slices.Concat(args[1:], []string{""})[:max(1, len(args)-1)] {
+				change.Delete = append(change.Delete, entitlementRow{Attribute: attribute, Value: value, Limit: limit})
+			}
+			return a.changeEntitlements(c.Context(), &server, &change)
+		},
+	}
+	server.add(c)
+	c.Flags().StringVar(&note, "note", "", "`text` for the audit log")
+	return c
+}
+
+func (a *app) changeEntitlements(ctx context.Context, server *adminFlags, change *entitlementChange) error {
+	client, err := server.client(a)
+	if err != nil {
+		return err
+	}
+	var done admin.EntitlementsChanged
+	if err := client.ask(ctx, http.MethodPost, "/v1/entitlements", change, &done); err != nil {
+		return err
+	}
+	return a.tellEntitlementsChanged(&done)
+}
+
+func (a *app) tellEntitlementsChanged(done *admin.EntitlementsChanged) error {
+	if a.json() {
+		return a.writeJSON(done)
+	}
+	for _, warning := range done.Warnings {
+		a.warn(warning)
+	}
+	fmt.Fprintf(a.stdout, "%d added, %d changed, %d deleted, %d unchanged\n", done.Added, done.Changed, done.Deleted, done.Unchanged)
+	return nil
+}
