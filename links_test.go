@@ -102,3 +102,18 @@ func readText(t *testing.T, name string) string {
 	}
 	return string(text)
 }
+
+// The index lists every page once.
+func TestIndexOfPages(t *testing.T) {
+	index := readText(t, "docs/README.md")
+	pages, err := filepath.Glob("docs/*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		link := "(" + strings.TrimPrefix(filepath.ToSlash(page), "docs/") + ")"
+		if n := strings.Count(index, link); n != 1 && !strings.HasPrefix(page, "docs/adr/") {
+			t.Errorf("docs/README.md lists %s %d times", page, n)
+		}
+	}
+}

@@ -133,7 +133,7 @@ clusters:
     },
     {
       name: 'Go',
-      about: 'A middleware that asks this server. In process, without one: docs/tutorials/guide.md.',
+      about: 'A middleware that asks this server. In process, without one: docs/tutorials/go.md.',
       text: `limits, err := client.New("http://${http}", client.Options{})
 if err != nil {
 	log.Fatal(err)
