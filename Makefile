@@ -93,6 +93,10 @@ tidy: ## check that `go mod tidy` changes nothing, if its modules can be downloa
 generate: ## write the generated files: Go code of proto/, references in docs/
 	@scripts/generate
 
+.PHONY: docs
+docs: ## build the site of docs/ into bin/docs/VERSION, with npm, and check its links; scripts/docs serve shows it
+	@VERSION=$(VERSION) scripts/docs
+
 .PHONY: vuln
 vuln: ## check for known vulnerabilities; prints a note if the database cannot be reached
 	@scripts/vuln $(modules)
