@@ -33,7 +33,9 @@ function outside(md) {
         const [path, anchor] = href.split('#')
         const file = resolve(dirname(page), path)
         const isPage = file.startsWith(docs + '/') && file.endsWith('.md')
-        if (!isPage && existsSync(file)) {
+        if (isPage && path.endsWith('README.md')) {
+          token.attrSet('href', href.replace('README.md', 'index.md'))
+        } else if (!isPage && existsSync(file)) {
           const kind = statSync(file).isDirectory() ? 'tree' : 'blob'
           token.attrSet('href', `${repository}/${kind}/main/${posix.normalize(relative(root, file))}${anchor ? `#${anchor}` : ''}`)
         }
