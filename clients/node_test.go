@@ -63,7 +63,8 @@ func TestNode(t *testing.T) {
 	for _, name := range []string{"express.mjs", "fastify.mjs", "http.cjs"} {
 		t.Run(name, func(t *testing.T) {
 			env := append(os.Environ(), "SERVICE_URL="+startNode(t, s.Rules))
-			play(t, s, startApp(t, env, "node", filepath.Join(dir, "test", "apps", name)))
+			play(t, s, startApp(t, "", env, "node", filepath.Join(dir, "test", "apps", name)))
 		})
 	}
+	t.Run("page", func(t *testing.T) { testPage(t, dir, ".mjs", os.Environ()) })
 }

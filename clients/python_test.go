@@ -90,11 +90,12 @@ func TestPython(t *testing.T) {
 		"django":    {"gunicorn", "--workers", "2", "--bind", "127.0.0.1:PORT", "django_app:application"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url := startApp(t, append(env, "SERVICE_URL="+startNode(t, s.Rules)), append([]string{python, "-m"}, server...)...)
+			url := startApp(t, "", append(env, "SERVICE_URL="+startNode(t, s.Rules)), append([]string{python, "-m"}, server...)...)
 			play(t, s, url)
 			testEscapedSlash(t, url)
 		})
 	}
+	t.Run("page", func(t *testing.T) { testPage(t, t.TempDir(), ".py", env) })
 }
 
 // testEscapedSlash: these frameworks take %2F for a slash, so it must not be a way past the limits.
@@ -117,8 +118,8 @@ func testEscapedSlash(t *testing.T, url string) {
 	}
 }
 
-// startApp starts an application whose arguments have PORT where its port belongs, and returns its URL.
-func startApp(t *testing.T, env []string, args ...string) string {
+// startApp starts an application in a directory, whose arguments have PORT where its port belongs, and returns its URL.
+func startApp(t *testing.T, dir string, env []string, args ...string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -131,7 +132,7 @@ func startApp(t *testing.T, env []string, args ...string) string {
 		args[i] = strings.ReplaceAll(args[i], "PORT", port)
 	}
 	c := exec.Command(args[0], args[1:]...)
-	c.Env = append(env, "PORT="+port)
+	c.Dir, c.Env = dir, append(env, "PORT="+port)
 	log := filepath.Join(t.TempDir(), "log")
 	p, err := child.Start(c, log)
 	if err != nil {
