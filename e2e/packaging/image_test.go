@@ -27,7 +27,10 @@ func TestImage(t *testing.T) {
 	if bundle := readFile(t, filepath.Join(i.rootfs, "etc/ssl/certs/ca-certificates.crt")); !strings.Contains(bundle, "BEGIN CERTIFICATE") {
 		t.Error("there are no certificates")
 	}
-	for _, name := range []string{"bin", "usr", "lib", "lib64"} {
+	if link, err := os.Readlink(filepath.Join(i.rootfs, "bin/ratelimit")); err != nil || link != "../penstock" {
+		t.Errorf("/bin/ratelimit, which Envoy Gateway runs, is a link to %q: %v", link, err)
+	}
+	for _, name := range []string{"usr", "lib", "lib64"} {
 		if _, err := os.Stat(filepath.Join(i.rootfs, name)); err == nil {
 			t.Errorf("there is a /%s", name)
 		}
@@ -66,6 +69,9 @@ func testContainer(t *testing.T, i *image) {
 	})
 	if out, code := c.exec(t, i.config.Healthcheck.Test[1:]...); code != 0 {
 		t.Errorf("health check: exit status %d: %s", code, out)
+	}
+	if out, code := c.exec(t, "/bin/ratelimit", "version"); code != 0 || !strings.Contains(out, "penstock ") {
+		t.Errorf("/bin/ratelimit: exit status %d: %s", code, out)
 	}
 	answers := map[int]int{}
 	for range 11 {
