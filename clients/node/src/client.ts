@@ -1,5 +1,5 @@
 import type { DenyCache } from "./denycache.js";
-import type { Call, Verdict } from "./verdict.js";
+import type { Call, Verdict } from "./types.gen.js";
 
 /** Base class of all errors of this package. */
 export class PenstockError extends Error {

@@ -1,4 +1,4 @@
-import type { Verdict } from "./verdict.js";
+import type { Verdict } from "./types.gen.js";
 
 /**
  * Keeps denials until they may be retried: a denial says when the same request passes at the earliest. Entries live for

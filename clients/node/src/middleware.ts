@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Client, InvalidRequest } from "./client.js";
 import { type Denial, denial, rateLimitHeaders, refusal } from "./response.js";
-import type { Verdict } from "./verdict.js";
+import type { Verdict } from "./types.gen.js";
 
 export interface LimitOptions<Request = IncomingMessage> {
   /** Attributes that come from headers: {user: "x-user-id"}. A header that is sent twice is refused. */

@@ -1,4 +1,4 @@
-import type { Limit, Verdict } from "./verdict.js";
+import type { Limit, Verdict } from "./types.gen.js";
 
 const maxListed = 32;
 const maxInteger = 999_999_999_999_999;

@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Mapping, Optional
 
+from . import _types
+from ._types import Limit
 
-@dataclass(frozen=True)
-class Limit:
-    """The result of one limit."""
-
-    rule: str = ""
-    algorithm: str = ""
-    limit: int = 0
-    window_ms: int = 0
-    allowed: bool = True
-    remaining: int = 0
-    retry_after_ms: Optional[int] = 0
-    reset_after_ms: int = 0
-    used: int = 0
-    policy: str = ""
-    count: int = 0
-    delay_ms: int = 0
-    shadow: bool = False
-    banned: bool = False
+__all__ = ["Limit", "Verdict"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(_types.Verdict):
     """The result of a request over all rules.
 
     ``retry_after_ms`` is 0 if the request is allowed, and None if it can never pass.
     """
-
-    allowed: bool
-    rule: str = ""
-    reason: str = "ok"
-    quality: str = "exact"
-    limit: int = 0
-    remaining: int = 0
-    retry_after_ms: Optional[int] = 0
-    reset_after_ms: int = 0
-    delay_ms: int = 0
-    duplicate: bool = False
-    limits: tuple[Limit, ...] = field(default_factory=tuple)
-    reservation: Optional[str] = None
-    reserved_for_ms: Optional[int] = None
-    original_reservation: Optional[str] = None
-    banned_for_ms: int = 0
-    rules_version: int = 0
-    error: Optional[str] = None
 
     @property
     def retry_after(self) -> Optional[float]:
