@@ -21,11 +21,9 @@ import (
 	"github.com/penstock-io/penstock/bench/keys"
 	"github.com/penstock-io/penstock/bench/latency"
 	"github.com/penstock-io/penstock/bench/memory"
-	"github.com/penstock-io/penstock/bench/propagation"
 	"github.com/penstock-io/penstock/bench/redis"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/bench/rules"
-	"github.com/penstock-io/penstock/bench/watched"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -66,7 +64,7 @@ func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) erro
 		}
 		r.Sections = append(r.Sections, section)
 	}
-	if failed == nil && (o.asks("redis") || o.asks("latency") || o.asks("guards") || o.asks("propagation") || o.asks("envoy") || o.asks("hot")) {
+	if failed == nil && (o.asks("redis") || o.asks("latency") || o.asks("guards") || o.asks("envoy") || o.asks("hot")) {
 		r.Machine.Redis, failed = redisVersion(ctx)
 	}
 	write := r.Text
@@ -97,10 +95,6 @@ func measure(ctx context.Context, name string, o options, stderr *os.File) (repo
 		return doors.Measure(ctx, doors.Options{Cell: s.doorsCell, Repeat: o.repeat, Stderr: stderr})
 	case "envoy":
 		return envoy.Measure(ctx, envoy.Options{Keys: s.envoyKeys, Cell: s.envoyCell, Repeat: o.repeat, Stderr: stderr})
-	case "watched":
-		return watched.Measure(ctx, watched.Options{Cell: s.watchedCell, Callers: 100_000, Repeat: o.repeat, Stderr: stderr})
-	case "propagation":
-		return propagation.Measure(ctx, propagation.Options{Changes: s.changes, Rules: s.changedRules, Interval: s.pollInterval, Repeat: o.repeat, Stderr: stderr})
 	}
 	return report.Section{}, fmt.Errorf("no benchmark is called %q", name)
 }

@@ -24,20 +24,16 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
            bytes, and what it costs a decision
   rules    finding the rules of a call among 10, 1,000 and 100,000; bytes per rule, and
            the time to compile them
-  propagation
-           from an acknowledged change of the rules to three nodes that serve it, by push
-           and by polling
   doors    what a request pays for being limited: the gateway beside other proxies, the
            decision API, and each place where an application can be limited; needs wrk,
            nginx, haproxy and caddy
   envoy    the rate limit service for Envoy beside envoyproxy/ratelimit: decisions a second,
            processor time and latency, of calls that all pass and that are all denied
-  watched  what counting, logging, metrics and a live tail cost decisions in memory
 
 Contestants take turns (A B C A B C ...) and the medians of the repeats are shown, because
 a machine is faster at one moment than at the next. For the same reason only the ratios in
 brackets say anything: above 1 is better than the reference row. The last table holds the
-goals. redis-server and postgres are started here and ended; nothing else is contacted.
+goals. redis-server is started here and ended; nothing else is contacted.
 
 Examples:
   bench                            everything; takes many minutes, on an otherwise idle machine
@@ -72,12 +68,7 @@ type sizes struct {
 	rules       int
 	rulesCell   time.Duration
 
-	changes, changedRules int
-	pollInterval          time.Duration
-
 	doorsCell time.Duration
-
-	watchedCell time.Duration
 
 	envoyKeys int
 	envoyCell time.Duration
@@ -92,10 +83,8 @@ var (
 		hotCell: 2 * time.Second, scarce: 200_000,
 		guardedKeys: 100_000,
 		rules:       100_000, rulesCell: 500 * time.Millisecond,
-		changes: 100, changedRules: 100, pollInterval: 500 * time.Millisecond,
-		doorsCell:   5 * time.Second,
-		watchedCell: time.Second,
-		envoyKeys:   100_000, envoyCell: 5 * time.Second,
+		doorsCell: 5 * time.Second,
+		envoyKeys: 100_000, envoyCell: 5 * time.Second,
 	}
 	small = sizes{
 		memoryKeys: 100_000, memoryCell: 20 * time.Millisecond,
@@ -105,10 +94,8 @@ var (
 		hotCell: 50 * time.Millisecond, scarce: 5_000,
 		guardedKeys: 20_000,
 		rules:       100_000, rulesCell: 20 * time.Millisecond,
-		changes: 10, changedRules: 100, pollInterval: 100 * time.Millisecond,
-		doorsCell:   time.Second,
-		watchedCell: 20 * time.Millisecond,
-		envoyKeys:   2_000, envoyCell: 300 * time.Millisecond,
+		doorsCell: time.Second,
+		envoyKeys: 2_000, envoyCell: 300 * time.Millisecond,
 	}
 )
 
@@ -118,7 +105,7 @@ const (
 )
 
 func benchmarks() []string {
-	return []string{"memory", "keys", "redis", "latency", "hot", "guards", "rules", "propagation", "doors", "envoy", "watched"}
+	return []string{"memory", "keys", "redis", "latency", "hot", "guards", "rules", "doors", "envoy"}
 }
 
 func (o options) asks(name string) bool { return slices.Contains(o.only, name) }
