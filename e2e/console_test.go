@@ -15,13 +15,20 @@ import (
 const viewerToken = "viewer-0123456789"
 
 // A real browser uses the console, with real requests: see internal/console/web/test/console.mjs.
-func TestConsole(t *testing.T) {
+func TestConsole(t *testing.T) { walkDemo(t, "console.mjs") }
+
+// Users and tokens in the console, and every screen in both themes and on a phone: see people.mjs.
+func TestConsoleOfPeople(t *testing.T) { walkDemo(t, "people.mjs") }
+
+// walkDemo runs a script that walks the console of a demo.
+func walkDemo(t *testing.T, script string) {
+	t.Helper()
 	browser := browserFor(t)
 	dir := t.TempDir()
 	demo := command(dir, "serve", "--demo", "--listen-gateway", "127.0.0.1:0", "--listen-http", "127.0.0.1:0",
 		"--listen-grpc", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0")
 	demo.Env = append(demo.Env, "PENSTOCK_ADMIN_TOKEN="+adminToken, "PENSTOCK_ADMIN_VIEWER_TOKEN="+viewerToken)
-	walk(t, "console.mjs", launchCommand(t, dir, demo), browser)
+	walk(t, script, launchCommand(t, dir, demo), browser)
 }
 
 // The console shows three nodes on one Redis, and then that one ends: see nodes.mjs.

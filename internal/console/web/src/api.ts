@@ -5,7 +5,9 @@ import type { Problem, RuleProblem, Session } from './types'
 // session is undefined before the first response, and null when no user is logged in.
 export const session = signal<Session | null | undefined>(undefined)
 
-export const mayChange = () => session.value?.role === 'operator'
+// Each role includes the ones before it.
+export const mayChange = () => session.value?.role === 'operator' || isAdmin()
+export const isAdmin = () => session.value?.role === 'admin'
 
 // Failure is a response that is an error: the problem document of the API, or a text of our own if there is none.
 export class Failure extends Error {

@@ -1,8 +1,9 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { LocationProvider, lazy, Route, Router, useLocation } from 'preact-iso'
-import { type Failure, logOut, session, whoAmI } from './api'
-import { toggleUTC, utc } from './format'
+import { type Failure, isAdmin, logOut, session, whoAmI } from './api'
+import { toggleUTC, utc, zone } from './format'
+import { Account } from './screens/account'
 import { Audit } from './screens/audit'
 import { Explain } from './screens/explain'
 import { Integrations } from './screens/integrations'
@@ -12,15 +13,19 @@ import { Overview } from './screens/overview'
 import { Rules } from './screens/rules'
 import { System } from './screens/system'
 import { Tail } from './screens/tail'
+import { Tokens } from './screens/tokens'
+import { Users } from './screens/users'
 import { Search } from './search'
 import { dark, toggleTheme } from './theme'
+import { labelTables } from './ui/cards'
 import { Trouble } from './ui/load'
 
 // The editor is most of the bundle, and the playground is seldom opened.
 const RuleEditor = lazy(() => import('./screens/editor').then((m) => m.Editor))
 const Playground = lazy(() => import('./screens/playground').then((m) => m.Playground))
 
-export const screens = [
+// Screens in the menu, some of them for admins only.
+export const screens: { path: string; name: string; admin?: boolean }[] = [
   { path: '/', name: 'Overview' },
   { path: '/rules', name: 'Rules' },
   { path: '/keys', name: 'Keys' },
@@ -30,7 +35,11 @@ export const screens = [
   { path: '/system', name: 'System' },
   { path: '/audit', name: 'Audit' },
   { path: '/integrations', name: 'Integrations' },
+  { path: '/tokens', name: 'API tokens' },
+  { path: '/users', name: 'Users', admin: true },
 ]
+
+export const visibleScreens = () => screens.filter((s) => !s.admin || isAdmin())
 
 export function App() {
   const [trouble, setTrouble] = useState<Error>()
@@ -59,6 +68,9 @@ export function App() {
           <Route path="/system" component={System} />
           <Route path="/audit" component={Audit} />
           <Route path="/integrations" component={Integrations} />
+          <Route path="/tokens" component={Tokens} />
+          <Route path="/users" component={Users} />
+          <Route path="/account" component={Account} />
           <Route default component={Nothing} />
         </Router>
       </Frame>
@@ -69,6 +81,8 @@ export function App() {
 function Frame({ children }: { children: ComponentChildren }) {
   const { path } = useLocation()
   const [open, setOpen] = useState(false)
+  const content = useRef<HTMLElement>(null)
+  useEffect(() => labelTables(content.current!), [])
   const here = screens.find((s) => (s.path === '/' ? path === '/' : path.startsWith(s.path)))
   useEffect(() => {
     document.title = here ? `${here.name} · Penstock` : 'Penstock'
@@ -89,12 +103,14 @@ function Frame({ children }: { children: ComponentChildren }) {
         <Search />
         <span class="grow" />
         <button type="button" class="quiet-button" onClick={toggleUTC} aria-pressed={utc.value}>
-          {utc.value ? 'UTC' : 'Local time'}
+          {zone()}
         </button>
         <button type="button" class="quiet-button" onClick={toggleTheme} aria-pressed={dark.value}>
           {dark.value ? 'Dark' : 'Light'}
         </button>
-        <span class="role">{session.value?.role}</span>
+        <a class="role" href="/account" title="Your account">
+          {[session.value?.user, session.value?.role].filter(Boolean).join(' · ')}
+        </a>
         {session.value?.session && (
           <button type="button" class="quiet-button" onClick={() => void logOut()}>
             Log out
@@ -103,13 +119,13 @@ function Frame({ children }: { children: ComponentChildren }) {
       </header>
       <div class="body">
         <nav id="nav" class={open ? 'open' : ''} aria-label="Screens">
-          {screens.map((s) => (
+          {visibleScreens().map((s) => (
             <a key={s.path} href={s.path} aria-current={s === here ? 'page' : undefined}>
               {s.name}
             </a>
           ))}
         </nav>
-        <main id="content" tabIndex={-1}>
+        <main id="content" tabIndex={-1} ref={content}>
           {children}
         </main>
       </div>

@@ -3,13 +3,21 @@ import { signal } from '@preact/signals'
 // Instants are shown in the user's own time zone, or in UTC, as on servers and in logs.
 export const utc = signal(localStorage.getItem('penstock-utc') === 'yes')
 
+// zone names the clock of all times that are shown: UTC, or the user's own with its offset.
+export function zone(now = new Date()): string {
+  if (utc.value) return 'UTC'
+  const parts = new Intl.DateTimeFormat('en', { timeZoneName: 'shortOffset' }).formatToParts(now)
+  const offset = parts.find((p) => p.type === 'timeZoneName')?.value.replace('GMT', 'UTC')
+  return offset && offset !== 'UTC' ? `Local time (${offset})` : 'Local time'
+}
+
 export function toggleUTC() {
   utc.value = !utc.value
   localStorage.setItem('penstock-utc', utc.value ? 'yes' : 'no')
 }
 
 export function time(at: string | number | Date): string {
-  return new Date(at).toLocaleTimeString(undefined, { hour12: false, timeZone: utc.value ? 'UTC' : undefined })
+  return new Date(at).toLocaleTimeString(undefined, { hourCycle: 'h23', timeZone: utc.value ? 'UTC' : undefined })
 }
 
 export function instant(at: string | number | Date): string {
@@ -17,7 +25,7 @@ export function instant(at: string | number | Date): string {
   const text = d.toLocaleString(undefined, {
     dateStyle: 'medium',
     timeStyle: 'medium',
-    hour12: false,
+    hourCycle: 'h23',
     timeZone: utc.value ? 'UTC' : undefined,
   })
   return utc.value ? `${text} UTC` : text

@@ -2,7 +2,7 @@ import type { RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { get, mayChange } from './api'
-import { screens } from './app'
+import { visibleScreens } from './app'
 import { readAttributes } from './attributes'
 import { query } from './request'
 
@@ -107,7 +107,7 @@ function results(text: string, rules: string[]): Target[] {
     if (mayChange()) found.push({ kind: 'Caller', name: text.trim(), path: `/keys${query({ q: text.trim() })}` })
     found.push({ kind: 'Explain', name: text.trim(), path: `/explain${query({ q: text.trim() })}` })
   }
-  for (const s of screens) if (s.name.toLowerCase().includes(wanted)) found.push({ kind: 'Screen', ...s })
+  for (const s of visibleScreens()) if (s.name.toLowerCase().includes(wanted)) found.push({ kind: 'Screen', ...s })
   for (const r of rules)
     if (r.toLowerCase().includes(wanted)) found.push({ kind: 'Rule', name: r, path: `/rules${query({ rule: r })}` })
   return found.slice(0, 12)

@@ -1,6 +1,6 @@
 // The types of the admin API. They are generated from docs/admin-openapi.json; this file only names the parts that the
 // console passes around.
-import type { Explanation, Game, KeyStates, Nodes, Played, Stats } from './schema.gen'
+import type { Explanation, Game, KeyStates, Nodes, Played, Session, Stats, Tokens, Users } from './schema.gen'
 
 export type {
   Attention,
@@ -28,6 +28,9 @@ export type {
   Version,
 } from './schema.gen'
 
+export type Role = Session['role']
+export type User = Users['users'][number]
+export type Token = Tokens['tokens'][number]
 export type RuleStats = Stats['rules'][number]
 export type Node = Nodes['nodes'][number]
 export type KeyState = KeyStates['keys'][number]

@@ -26,7 +26,7 @@ export function Changes({ diff }: { diff: RuleDiff }) {
 export function Diff({ text }: { text: string }) {
   if (text === '') return <p class="quiet">No difference.</p>
   return (
-    <pre class="diff">
+    <pre class="diff" tabIndex={0}>
       {text.split('\n').map((line, i) => (
         <span key={i} class={line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : ''}>
           {`${line}\n`}

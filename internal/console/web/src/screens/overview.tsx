@@ -137,7 +137,9 @@ function Live({ stats, status, period, node, zoom }: LiveProps) {
     return (
       <Empty title="No calls yet">
         <p>Send some through the gateway, and they appear here within a second:</p>
-        <pre>{`for i in $(seq 20); do curl -i http://${status?.addresses.gateway ?? 'localhost:8080'}/; done`}</pre>
+        <pre
+          tabIndex={0}
+        >{`for i in $(seq 20); do curl -i http://${status?.addresses.gateway ?? 'localhost:8080'}/; done`}</pre>
         <DemoTraffic />
         <p>
           Other doors are under <a href="/integrations">Integrations</a>.

@@ -44,7 +44,7 @@ export function Rules() {
                 <p>
                   Nothing is limited. <a href="/rules/edit">Write the first rule</a>, or:
                 </p>
-                <pre>penstock rules apply --database sqlite:penstock.db rules.yaml</pre>
+                <pre tabIndex={0}>penstock rules apply --database sqlite:penstock.db rules.yaml</pre>
               </Empty>
             ) : (
               <Table

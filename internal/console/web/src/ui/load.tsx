@@ -106,6 +106,21 @@ export function Empty({ title, children }: { title: string; children: ComponentC
   )
 }
 
+// Secret is a text that is shown once, with a button to copy it.
+export function Secret({ title, text }: { title: string; text: string }) {
+  return (
+    <div class="good" role="status">
+      <p>
+        <strong>{title}</strong>: copy it now, it is not shown again.
+      </p>
+      <div class="copy">
+        <Copy text={text} />
+        <pre tabIndex={0}>{text}</pre>
+      </div>
+    </div>
+  )
+}
+
 // Copy is a text that can be copied.
 export function Copy({ text, label = 'Copy' }: { text: string; label?: string }) {
   const [done, setDone] = useState(false)
