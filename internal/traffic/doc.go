@@ -6,6 +6,6 @@
 // own. Of the requests themselves only a sample is kept, the smaller the higher the rate, and each sampled request
 // has a weight for those that were not kept. Everything is bounded, however many rules and clients there are.
 //
-// Attributes are kept in memory as they arrived, truncated to a bounded length, and dropped within the hour. Nothing
-// is written to disk.
+// Attributes are kept in memory as they arrived, truncated to a bounded length, and dropped within the hour. They are
+// never written to disk; package trafficdb writes counts.
 package traffic
