@@ -42,7 +42,7 @@ func (s *Server) busChanged(err error) {
 		s.log.Debug("numbers of other nodes are available")
 	case nodebus.IsForbidden(err):
 		s.log.Info("the console shows only this node: the Redis user lacks the rights",
-			"next", "nothing if this is the only node; else grant the rights in docs/redis.md", "error", err)
+			"next", "nothing if this is the only node; else grant the rights in docs/reference/redis.md", "error", err)
 	default:
 		s.log.Info("the console shows only this node until Redis can be reached", "error", err)
 	}
