@@ -35,8 +35,9 @@ type Conclusion struct {
 
 // A Response is what is known of a request when it has finished.
 type Response struct {
-	// Status is the HTTP status, or the one that corresponds to the status of a gRPC response; 0 if no response is
-	// known. Duration is how long it took until the response began. Rules charge, refund and strike by them.
+	// Status is the HTTP status, or the one that corresponds to the status of a gRPC response. 0 and 499 mean that the
+	// client disconnected before the response was known. Duration is how long it took until the response began. Rules
+	// charge, refund and strike by them.
 	Status   int
 	Duration time.Duration
 

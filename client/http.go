@@ -31,6 +31,9 @@ type Options struct {
 	// limited: there are as many as concurrent requests.
 	Connections int
 
+	// ResponseHeaders are the response headers that are sent with conclusions: those that rules read.
+	ResponseHeaders []string
+
 	// Client sends the requests instead of a built-in one, for proxies, certificates and credentials.
 	// Connections is then ignored.
 	Client *http.Client
@@ -42,6 +45,8 @@ type HTTP struct {
 	client  *http.Client
 	timeout time.Duration
 	onError OnError
+
+	responseHeaders []string
 }
 
 var (
@@ -61,7 +66,7 @@ func NewHTTP(base string, o Options) (*HTTP, error) {
 	case o.Timeout < 0 || o.Connections < 0 || o.OnError > Deny:
 		return nil, fmt.Errorf("new client: %w: timeout %v, connections %d and on-error %d must not be negative or unknown", penstock.ErrInvalid, o.Timeout, o.Connections, o.OnError)
 	}
-	h := &HTTP{base: u, timeout: cmp.Or(o.Timeout, remote.DefaultTimeout), onError: o.OnError}
+	h := &HTTP{base: u, timeout: cmp.Or(o.Timeout, remote.DefaultTimeout), onError: o.OnError, responseHeaders: o.ResponseHeaders}
 	if o.Client != nil {
 		h.client = new(*o.Client)
 	} else {
@@ -128,11 +133,11 @@ func (h *HTTP) DecideEach(ctx context.Context, calls []penstock.Call, verdicts [
 }
 
 // Conclude settles, releases or renews a reservation. After an error that wraps [penstock.ErrUnavailable] it
-// may be sent again: it takes effect once. The JSON API has no field for a response: Conclude sends c.Cost
-// even if c has a Response.
+// may be sent again: it takes effect once. Of the headers of a response, Conclude sends those of
+// [Options].ResponseHeaders.
 func (h *HTTP) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
 	v.Reset()
-	method, at, body, err := conclusion(c)
+	method, at, body, err := h.conclusion(c)
 	if err != nil {
 		return fmt.Errorf("%v a reservation: %w", c.Verb, err)
 	}
@@ -146,11 +151,13 @@ func (h *HTTP) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock
 	return nil
 }
 
-func conclusion(c *penstock.Conclusion) (method string, at []string, body []byte, err error) {
+func (h *HTTP) conclusion(c *penstock.Conclusion) (method string, at []string, body []byte, err error) {
 	at = []string{"v1", "reservations", url.PathEscape(c.Reservation)}
 	switch {
 	case c.Reservation == "" || c.Reservation == "." || c.Reservation == "..":
 		return "", nil, nil, fmt.Errorf("%q: %w", c.Reservation, penstock.ErrNoReservation)
+	case c.Verb == penstock.Settle && c.Response != nil:
+		return http.MethodPost, []string{"v1", "report"}, wire.AppendReport(nil, c.Reservation, c.Response, h.responseHeaders), nil
 	case c.Verb == penstock.Settle:
 		return http.MethodPost, append(at, "settle"), wire.AppendSettle(nil, c.Cost), nil
 	case c.Verb == penstock.Renew:

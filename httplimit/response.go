@@ -116,11 +116,7 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// clientLeft is the status with which the gateway logs that the client has disconnected.
-const clientLeft = 499
-
-// said returns what rules decide by. The size is unknown if the client disconnected before the first byte, and so is
-// the status if the server did not answer before.
+// said returns what rules decide by. The size is unknown if the client disconnected before the first byte.
 func (r *response) said(isGone, isWhole bool) *penstock.Response {
 	h, bytes := r.Header(), r.bytes
 	isUnknown := r.hijacked || isGone && bytes == 0 && !r.head
@@ -134,10 +130,7 @@ func (r *response) said(isGone, isWhole bool) *penstock.Response {
 	if r.metered != nil {
 		response.JSON, response.Charged = r.metered.end(isWhole, isUnknown), r.metered.charged
 	}
-	switch {
-	case isGone && r.status == clientLeft:
-		response.Status = 0
-	case grpcstatus.Is(h.Get("Content-Type")):
+	if grpcstatus.Is(h.Get("Content-Type")) {
 		response.Status = grpcstatus.Parse(response.Header("Grpc-Status"))
 	}
 	return response

@@ -20,7 +20,7 @@ type Outcome struct {
 func (o *Outcome) Charges(r *penstock.Response) (bool, error) {
 	if o.charge != nil {
 		holds, err := holds(o.charge, "charge_if", r)
-		return holds || r.Status == 0 || err != nil, err
+		return holds || isUnknown(r) || err != nil, err
 	}
 	refund, err := holds(o.refund, "refund_if", r)
 	return !refund, err
@@ -32,7 +32,7 @@ func (o *Outcome) Strikes(r *penstock.Response) (bool, error) { return holds(o.s
 
 // holds evaluates a condition. Nothing holds of a response that is unknown.
 func holds(e *expr.Expression, field string, r *penstock.Response) (bool, error) {
-	if e == nil || r.Status == 0 {
+	if e == nil || isUnknown(r) {
 		return false, nil
 	}
 	holds, err := e.HoldsFor(&expr.Response{Status: r.Status, Duration: r.Duration, Header: r.Header})
@@ -41,6 +41,13 @@ func holds(e *expr.Expression, field string, r *penstock.Response) (bool, error)
 	}
 	return holds, nil
 }
+
+// clientLeft is the status that proxies record for a client that has disconnected before the response.
+const clientLeft = 499
+
+// isUnknown reports whether it is not known how a request ended. A client that disconnects early must not avoid a
+// charge.
+func isUnknown(r *penstock.Response) bool { return r.Status == 0 || r.Status == clientLeft }
 
 // Corrected reports whether the response to a request corrects what the rule charges for it: the charge is
 // reserved until then.

@@ -53,6 +53,7 @@ type Limits struct {
 type api struct {
 	Options
 	exchanges sync.Pool // of *exchange
+	requests  requests
 
 	untrusted, foreign sync.Once // only the first is logged: the others would repeat it
 }
@@ -112,6 +113,7 @@ func (a *api) routes() []route {
 		{"POST", "/v1/reservations/{id}/settle", a.settle},
 		{"POST", "/v1/reservations/{id}/renew", a.renew},
 		{"DELETE", "/v1/reservations/{id}", a.release},
+		{"POST", "/v1/report", a.report},
 		{"", forwardAuth, a.auth},
 		{"GET", "/openapi.json", openAPI},
 		{"GET", "/healthz", healthy},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,20 +10,23 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
 // auth answers a proxy that asks about a request of its client: with 200, or with the response for the client.
 //
-// The proxy does not come back at the end of the response, so nothing can be settled or released: a permit is free
-// again when its time to live ends, and a cost that only the response shows stays unknown. Nor are requests held for
-// a leaky bucket, as proxies do not wait for long: a request that would have to wait is denied.
+// A proxy that can send a request after the response reports how it ended: to the reservation in the header
+// X-Penstock-Reservation, or by the request id that it gave. If none comes, a permit is free again when its time to live
+// ends, and a charge that the response would have corrected stays. Requests are not held for a leaky bucket, as proxies
+// do not wait for long: a request that would have to wait is denied.
 func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 	x := a.begin()
 	defer a.end(x)
 	deny, err := denyStatus(r.URL)
-	if err == nil {
+	id, bad := requestID(r.URL)
+	if err = cmp.Or(err, bad); err == nil {
 		err = a.trust(r)
 	}
 	asked := r
@@ -44,9 +48,24 @@ func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 	case x.verdict.Allowed:
 		w.Header().Set("Cache-Control", "no-store")
 		a.Writer.Headers(w.Header(), &x.verdict)
+		a.expectReport(w, id, &x.verdict)
 		w.WriteHeader(http.StatusOK)
 	default:
 		a.Writer.DenyWith(w, asked, &x.verdict, disguised(w, httplimit.Status(&x.verdict), deny))
+	}
+}
+
+// reservationHeader names what a request has reserved, for the report of the proxy.
+const reservationHeader = "X-Penstock-Reservation"
+
+// expectReport tells the proxy what to report, and remembers the id under which it will.
+func (a *api) expectReport(w http.ResponseWriter, id string, v *penstock.Verdict) {
+	if v.Reservation == "" {
+		return
+	}
+	w.Header().Set(reservationHeader, v.Reservation)
+	if id != "" {
+		a.requests.remember(id, v)
 	}
 }
 

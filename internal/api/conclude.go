@@ -40,8 +40,13 @@ func (a *api) conclude(w http.ResponseWriter, r *http.Request, verb penstock.Ver
 			return
 		}
 	}
-	if err := a.Concluder.Conclude(r.Context(), &conclusion, &x.verdict); err != nil {
-		a.notConcluded(w, r, verb, err)
+	a.answerConclusion(w, r, x, &conclusion)
+}
+
+// answerConclusion concludes a reservation and answers with the verdict.
+func (a *api) answerConclusion(w http.ResponseWriter, r *http.Request, x *exchange, c *penstock.Conclusion) {
+	if err := a.Concluder.Conclude(r.Context(), c, &x.verdict); err != nil {
+		a.notConcluded(w, r, c.Verb, err)
 		return
 	}
 	x.answer = append(wire.AppendVerdict(x.answer[:0], &x.verdict), '\n')

@@ -25,7 +25,7 @@ func theDocument(t testing.TB) *openapitest.Document {
 // conforms checks that the document describes the response.
 func conforms(t testing.TB, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
-	if w.Code == http.StatusMethodNotAllowed || w.Code == http.StatusNotFound && !strings.Contains(r.URL.Path, "/reservations/") {
+	if w.Code == http.StatusMethodNotAllowed || w.Code == http.StatusNotFound && !strings.Contains(r.URL.Path, "/reservations/") && r.URL.Path != "/v1/report" {
 		return // not described by the document
 	}
 	method := r.Method

@@ -41,6 +41,8 @@ var story = []step{
 	{"POST", "/v1/reservations/{id}/settle", "tokens", "tokens"},
 	{"POST", "/v1/reserve", "tokens", ""},
 	{"DELETE", "/v1/reservations/{id}", "", "released"},
+	{"POST", "/v1/check", `{"attributes":{"ip":"192.0.2.1","path":"/login","method":"POST"}}`, ""},
+	{"POST", "/v1/report", "failed", "failed"},
 }
 
 // Every example of a request is accepted, and every example of a response is returned.
@@ -53,7 +55,7 @@ func TestExamples(t *testing.T) {
 		if request, where := d.At(append(operation, "requestBody", "content", "application/json", "examples", s.request, "value")...); request != nil {
 			told[strings.Join(where, " ")] = true
 			text, _ := json.Marshal(request)
-			body = string(text)
+			body = strings.ReplaceAll(string(text), exampleID, id)
 		}
 		w := ask(t, h, s.method, strings.ReplaceAll(s.path, "{id}", id), body)
 		if w.Code != 200 {

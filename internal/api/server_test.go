@@ -34,6 +34,7 @@ rules:
   - {name: tried, match: {path: /tried}, key: [], mode: shadow, limits: [0/1m]}
   - {name: per-ip, match: {path: "/limited/{rest...}"}, key: [ip], limits: [{rate: 3/h, algorithm: token_bucket, burst: 3}]}
   - {name: posts-per-host, match: {method: POST, path: "/posts/{id}"}, key: [host], limits: [{rate: 1/h, algorithm: token_bucket, burst: 1}]}
+  - {name: failed-logins, match: {path: /login}, key: [ip], limits: [{rate: 5/1h, algorithm: fixed_window}], charge_if: status == 401}
   - {name: closed, match: {path: /closed}, key: [], on_store_error: deny, limits: [100/1m]}
 `
 

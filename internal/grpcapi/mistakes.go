@@ -134,7 +134,11 @@ func (m *mistakes) response(at string, r *penstockv1.Response) *penstock.Respons
 	if r.Bytes < penstock.UnknownBytes {
 		m.add(within(at, "bytes"), "%d must be at least 0, or %d if unknown", r.Bytes, penstock.UnknownBytes)
 	}
+	if r.Status != 0 && (r.Status < 100 || r.Status > 599) {
+		m.add(within(at, "status"), "%d is not from 100 to 599, or 0 if unknown", r.Status)
+	}
 	return &penstock.Response{
+		Status: int(r.Status), Duration: m.milliseconds(within(at, "duration_ms"), r.DurationMs, 0, storage.MaxReserve),
 		Bytes:  r.Bytes,
 		Header: func(name string) string { return r.Headers[strings.ToLower(name)] },
 	}

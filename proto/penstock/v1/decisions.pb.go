@@ -493,11 +493,13 @@ func (x *SettleRequest) GetResponse() *Response {
 	return nil
 }
 
-// What is known of a call when it is over: each rule takes its true cost from it in its own way.
+// What is known of a call when it is over: each rule takes its true cost from it, and decides by it, in its own way.
 type Response struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Headers       map[string]string      `protobuf:"bytes,1,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // names in lower case
 	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`                                                                              // of the body; -1 if unknown: rules that charge them keep the estimate
+	Status        int32                  `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`                                                                            // of HTTP, or the one that corresponds to a status of gRPC; 0 if it is not known how the call ended
+	DurationMs    int64                  `protobuf:"varint,4,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`                                                  // until the response began
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -542,6 +544,20 @@ func (x *Response) GetHeaders() map[string]string {
 func (x *Response) GetBytes() int64 {
 	if x != nil {
 		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Response) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Response) GetDurationMs() int64 {
+	if x != nil {
+		return x.DurationMs
 	}
 	return 0
 }
@@ -996,10 +1012,13 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\vreservation\x18\x01 \x01(\tR\vreservation\x12\x17\n" +
 	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01\x121\n" +
 	"\bresponse\x18\x03 \x01(\v2\x15.penstock.v1.ResponseR\bresponseB\a\n" +
-	"\x05_cost\"\x9a\x01\n" +
+	"\x05_cost\"\xd3\x01\n" +
 	"\bResponse\x12<\n" +
 	"\aheaders\x18\x01 \x03(\v2\".penstock.v1.Response.HeadersEntryR\aheaders\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x1a:\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\x05R\x06status\x12\x1f\n" +
+	"\vduration_ms\x18\x04 \x01(\x03R\n" +
+	"durationMs\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"G\n" +
