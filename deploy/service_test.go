@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/penstock-io/penstock"
@@ -27,6 +28,7 @@ attributes:
   page: {query: page}
 rules:
   - {name: per-ip, match: {path: "/limited/{rest...}"}, key: [ip], limits: [{rate: 3/h, burst: 3, algorithm: token_bucket}]}
+  - {name: failed-logins, match: {path: /login}, key: [ip], limits: [{rate: 3/360d, algorithm: fixed_window}], charge_if: status == 401}
   - {name: blocked, match: {path: /blocked}, key: [], limits: [0/1h]}
 lists:
   deny:
@@ -40,6 +42,8 @@ type penstockServer struct {
 
 	mu    sync.Mutex
 	asked []penstock.Call
+
+	open atomic.Int64 // requests that reserved something and were not reported
 }
 
 func startPenstock(t *testing.T) *penstockServer {
@@ -66,7 +70,7 @@ func startPenstock(t *testing.T) *penstockServer {
 		t.Fatal(err)
 	}
 	p := &penstockServer{engine: e}
-	h, err := api.New(api.Options{Hosts: webguard.Hosts{Loopback: true}, Decider: p, Concluder: e, Reader: reader, Writer: writer})
+	h, err := api.New(api.Options{Hosts: webguard.Hosts{Loopback: true}, Decider: p, Concluder: p, Reader: reader, Writer: writer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +85,19 @@ func (p *penstockServer) Decide(ctx context.Context, c *penstock.Call, v *pensto
 	asked.Attributes = append([]penstock.Attribute(nil), c.Attributes...)
 	p.asked = append(p.asked, asked)
 	p.mu.Unlock()
-	return p.engine.Decide(ctx, c, v)
+	err := p.engine.Decide(ctx, c, v)
+	if v.Reservation != "" {
+		p.open.Add(1)
+	}
+	return err
+}
+
+func (p *penstockServer) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
+	err := p.engine.Conclude(ctx, c, v)
+	if err == nil {
+		p.open.Add(-1)
+	}
+	return err
 }
 
 // last returns the last request.
@@ -102,6 +118,10 @@ func startBackend(t *testing.T) *httptest.Server {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if r.URL.Query().Get("password") == "wrong" {
+			http.Error(w, "wrong password", http.StatusUnauthorized)
 			return
 		}
 		w.Header().Set("X-Backend", r.Context().Value(http.LocalAddrContextKey).(net.Addr).String())

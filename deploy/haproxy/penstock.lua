@@ -1,8 +1,10 @@
--- http-request lua.penstock asks Penstock whether a request may pass.
+-- http-request lua.penstock asks Penstock whether a request may pass. http-response lua.penstock_report reports the
+-- status of the response to the rules that decide by it.
 
 -- The section `listen penstock` of haproxy.cfg sends the question to a node. All denials have the status 429, with the
 -- actual status in a header. This tells them from HAProxy's own responses while no node answers.
 local url = "http://127.0.0.1:8089/v1/auth?deny_status=429"
+local report_url = "http://127.0.0.1:8089/v1/report"
 
 local fail_open = true -- while no node answers, all requests pass; false: none does
 
@@ -54,6 +56,7 @@ core.register_action("penstock", { "http-req" }, function(txn)
             txn:set_var("txn.penstock_limit", first(answer, "ratelimit"))
             txn:set_var("txn.penstock_policy", first(answer, "ratelimit-policy"))
         end
+        txn:set_var("txn.penstock_reservation", first(answer, "x-penstock-reservation") or "")
         return
     end
     local status = tonumber(first(answer, "x-penstock-status")) or answer.status
@@ -65,4 +68,16 @@ core.register_action("penstock", { "http-req" }, function(txn)
         end
     end
     txn:done(reply)
+end, 0)
+
+core.register_action("penstock_report", { "http-res" }, function(txn)
+    local reservation = txn:get_var("txn.penstock_reservation")
+    if not reservation or reservation == "" then
+        return
+    end
+    core.httpclient():post({
+        url = report_url,
+        headers = { ["content-type"] = { "application/json" } },
+        body = '{"reservation":"' .. reservation .. '","status":' .. txn.f:status() .. "}",
+    })
 end, 0)
