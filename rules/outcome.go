@@ -15,6 +15,19 @@ type Outcome struct {
 	charge, refund, strike *expr.Expression
 }
 
+// Conditions returns the conditions as written, each with its field. There are none if o is nil.
+func (o *Outcome) Conditions() (all []string) {
+	if o == nil {
+		return nil
+	}
+	for _, c := range [][2]string{{"charge_if", o.ChargeIf}, {"refund_if", o.RefundIf}, {"strike_if", o.StrikeIf}} {
+		if c[1] != "" {
+			all = append(all, c[0]+": "+c[1])
+		}
+	}
+	return all
+}
+
 // Charges reports whether the charge stays. It stays if the response is unknown, or if the condition cannot be
 // evaluated: otherwise a client could choose not to be charged.
 func (o *Outcome) Charges(r *penstock.Response) (bool, error) {

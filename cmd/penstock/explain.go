@@ -126,6 +126,7 @@ func reasons(r *admin.Considered) string {
 		}
 		parts = append(parts, limit)
 	}
+	parts = append(parts, r.Response...)
 	return strings.Join(append(parts, r.Failures...), "; ")
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -32,8 +33,9 @@ type Options struct {
 
 // A Request is one request of the log.
 type Request struct {
-	At         time.Time // when it arrived
-	Took       time.Duration
+	At         time.Time     // when it arrived
+	Took       time.Duration // negative: unknown
+	Status     int           // of the response; 0: unknown
 	Attributes []penstock.Attribute
 	Cost       int64     // 0: unknown
 	Recorded   *Recorded // of a replay log
@@ -138,7 +140,7 @@ func (l *Log) Next() (r Request, err error) {
 			if late {
 				l.stats.Late++
 			}
-			r = Request{time.UnixMicro(i.at).UTC(), i.took, i.attributes, i.cost, i.recorded}
+			r = Request{time.UnixMicro(i.at).UTC(), i.took, int(i.status), i.attributes, i.cost, i.recorded}
 			if l.stats.Requests == 0 {
 				l.stats.From = r.At
 			}
@@ -234,8 +236,18 @@ func (l *Log) fill(s *source, e *entry) error {
 		e.at = e.at.Truncate(time.Second)
 	}
 	l.sequence++
-	s.next, s.has = item{e.at.UnixMicro(), l.sequence, e.whole, e.took, attributes, e.cost, e.recorded}, true
+	s.next, s.has = item{e.at.UnixMicro(), l.sequence, e.whole, e.took, l.status(e), attributes, e.cost, e.recorded}, true
 	return nil
+}
+
+// status reads the status of the response; 0 if the log does not have it.
+func (l *Log) status(e *entry) int16 {
+	text, _ := l.options.find(e.fields, fieldStatus)
+	status, err := strconv.Atoi(text)
+	if err != nil || status < 100 || status > 599 {
+		return 0
+	}
+	return int16(status)
 }
 
 // duration reads how long a request took from the field that the user named for it. In logs with fixed fields,

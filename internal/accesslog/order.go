@@ -12,6 +12,7 @@ type item struct {
 	sequence   int64 // order of reading: requests with the same time keep it
 	whole      bool  // at has only the precision of a second
 	took       time.Duration
+	status     int16
 	attributes []penstock.Attribute
 	cost       int64
 	recorded   *Recorded

@@ -31,6 +31,7 @@ type Considered struct {
 	Unlimited bool     `json:"unlimited,omitempty"`
 	Override  *int     `json:"override,omitempty"`     // counted from 0
 	Own       bool     `json:"own_counters,omitempty"` // the override has its own counters
+	Response  []string `json:"response,omitempty"`     // conditions about the response, as written
 	Failures  []string `json:"failures,omitempty"`     // expressions that could not be evaluated, and the consequence
 	Refuses   bool     `json:"refuses,omitempty"`      // the request, because of such a failure
 }
@@ -75,6 +76,7 @@ func consider(c *rules.Considered) Considered {
 		r.Override, r.Own = &c.Override, c.Rule.Overrides[c.Override].OwnCounters
 	}
 	r.Key = Echo(attributesOf(c.Key))
+	r.Response = c.Rule.Outcome.Conditions()
 	for _, meter := range c.Limits {
 		r.Limits = append(r.Limits, meter.String())
 	}

@@ -74,22 +74,25 @@ func (r *Replay) Decide(ctx context.Context, q *accesslog.Request) (*penstock.Ve
 		return nil, fmt.Errorf("replay the request of %v: %w", q.At, err)
 	}
 	if r.verdict.Reservation != "" {
-		if q.Took < 0 {
+		if q.Took < 0 && !r.verdict.SettleEarly {
 			return nil, ErrNoDuration
 		}
-		heap.Push(&r.running, ending{at.Add(r.verdict.Delay + q.Took), r.verdict.Reservation})
+		took := max(0, q.Took)
+		response := penstock.Response{Status: q.Status, Duration: took, Bytes: penstock.UnknownBytes}
+		heap.Push(&r.running, ending{at.Add(r.verdict.Delay + took), r.verdict.Reservation, response})
 	}
 	return &r.verdict, r.expire(ctx)
 }
 
-// end releases the permits of requests that have ended.
+// end releases the permits of requests that have ended, and corrects what the rules charged that decide by the
+// status of the response. A cost that comes with the response is the estimate.
 func (r *Replay) end(ctx context.Context, now penstock.Instant) error {
 	for len(r.running) > 0 && r.running[0].at <= now {
 		e := heap.Pop(&r.running).(ending)
 		r.now = e.at
-		err := r.engine.Conclude(ctx, &penstock.Conclusion{Reservation: e.reservation, Verb: penstock.Release}, &r.verdict)
+		err := r.engine.Conclude(ctx, &penstock.Conclusion{Reservation: e.reservation, Response: &e.response}, &r.verdict)
 		if err != nil && !errors.Is(err, penstock.ErrNoReservation) && !errors.Is(err, penstock.ErrClosed) {
-			return fmt.Errorf("release at %v: %w", e.at, err)
+			return fmt.Errorf("settle at %v: %w", e.at, err)
 		}
 	}
 	return nil
@@ -110,10 +113,11 @@ func (r *Replay) expire(ctx context.Context) error {
 	return err
 }
 
-// An ending is the time at which a request that holds permits ends.
+// An ending is how and when a request ends that has reserved something.
 type ending struct {
 	at          penstock.Instant
 	reservation string
+	response    penstock.Response
 }
 
 type endings []ending

@@ -252,3 +252,28 @@ func TestSeries(t *testing.T) {
 		t.Errorf("%d requests in %d buckets of %v", sum, len(s.Counts), s.Step)
 	}
 }
+
+// Rules that decide by the response use the status in the log.
+func TestResponsesOfTheLog(t *testing.T) {
+	snapshot := compile(t, `
+rules:
+  - {name: failed, key: [ip], limits: [{rate: 2/1h, algorithm: fixed_window}], charge_if: status == 401}
+  - {name: struck, key: [ip], limits: [1000/1h], penalty: {after: 3, within: 1h, bans: [30m], strike_if: status == 401}}
+`)
+	var text strings.Builder
+	for i, status := range []int{200, 200, 401, 200, 401, 200, 401, 200} {
+		fmt.Fprintf(&text, "192.0.2.1 - - [16/Nov/2026:12:00:%02d +0000] \"POST /login HTTP/1.1\" %d 12\n", i, status)
+	}
+	for i, status := range []int{200, 200, 200, 200} {
+		fmt.Fprintf(&text, "192.0.2.2 - - [16/Nov/2026:12:01:%02d +0000] \"POST /login HTTP/1.1\" %d 12\n", i, status)
+	}
+	log := open(t, text.String(), accesslog.Options{Attributes: Attributes(snapshot, "")})
+	report, err := Run(t.Context(), log, Options{Documents: []Document{{"a", snapshot}}, NewStore: newStore})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// After two failed logins the next three requests are denied: they were not strikes.
+	if d := report.Documents[0]; d.Denied != 3 {
+		t.Errorf("%d denied, want 3", d.Denied)
+	}
+}

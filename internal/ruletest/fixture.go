@@ -83,10 +83,12 @@ type SettleTerms struct {
 	Response    *ResponseTerms `rules:"response"`
 }
 
-// ResponseTerms are the parts of a response from which rules read the actual cost.
+// ResponseTerms are the parts of a response that rules read.
 type ResponseTerms struct {
-	Headers map[string]string `rules:"headers" max:"100"`
-	Bytes   int64             `rules:"bytes" min:"0" max:"1000000000000"`
+	Status   int64             `rules:"status" min:"100" max:"599"`
+	Duration rules.Duration    `rules:"duration"`
+	Headers  map[string]string `rules:"headers" max:"100"`
+	Bytes    int64             `rules:"bytes" min:"0" max:"1000000000000"`
 }
 
 // ReleaseTerms release a reservation.

@@ -209,6 +209,7 @@ func (s *Step) conclusion() *penstock.Conclusion {
 	return &penstock.Conclusion{Verb: penstock.Settle, Response: &penstock.Response{
 		Header: func(name string) string { return headers[textproto.CanonicalMIMEHeaderKey(name)] },
 		Bytes:  s.Settle.Response.Bytes,
+		Status: int(s.Settle.Response.Status), Duration: time.Duration(s.Settle.Response.Duration),
 	}}
 }
 
