@@ -13,16 +13,12 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/jsonscan"
 )
 
-const (
-	// defaultMaxJSON is how much of a body is read for attributes by default.
-	defaultMaxJSON = 1 << 20
-
-	// maxBodies bounds the memory of all bodies that were read and not yet passed on.
-	maxBodies = 128 << 20
-)
+// defaultMaxJSON is how much of a body is read for attributes by default.
+const defaultMaxJSON = 1 << 20
 
 // A BodyError says why a body did not tell what rules take from it: attributes and costs then have their defaults.
 type BodyError struct {
@@ -214,9 +210,9 @@ func (b *bufferedBody) grow(most int64) error {
 		return &BodyError{Reason: BodyTooLarge, Err: fmt.Errorf("more than %d bytes", most)}
 	}
 	size := min(max(2*have, first), most+1)
-	if b.bodies.Add(size-have) > maxBodies {
+	if b.bodies.Add(size-have) > bounds.JSONBodies {
 		b.bodies.Add(have - size)
-		return &BodyError{Reason: BodyMemory, Err: fmt.Errorf("bodies take more than %d bytes", maxBodies)}
+		return &BodyError{Reason: BodyMemory, Err: fmt.Errorf("bodies take more than %d bytes", bounds.JSONBodies)}
 	}
 	b.memory.Add(size - have)
 	b.read = append(make([]byte, 0, size), b.read...)

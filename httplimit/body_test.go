@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/internal/bounds"
 )
 
 // problems collects what OnBody gets.
@@ -160,7 +161,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	var seen problems
 	r := newReader(t, ReaderOptions{Sources: bodySources, OnBody: seen.add})
-	r.bodies.Store(maxBodies - 4<<10)
+	r.bodies.Store(bounds.JSONBodies - 4<<10)
 	var c penstock.Call
 	small, large := post(`{"model":"m"}`, false), post(`{"model":"m","x":"`+strings.Repeat("x", 10<<10)+`"}`, false)
 	if err := r.Read(large, &c); err != nil || seen.String() != BodyMemory {

@@ -46,14 +46,15 @@ func (l *Limiter) newMetered(req *http.Request, v *penstock.Verdict) *metered {
 	}
 }
 
-// readable returns the request for the next handler, with an Accept-Encoding whose responses can be read.
+// readable returns the request for the next handler, with an Accept-Encoding whose responses can be read. A response
+// that may be cut must not be compressed, so that an event can tell the client.
 func (m *metered) readable(req *http.Request) *http.Request {
 	if m == nil || len(req.Header["Accept-Encoding"]) == 0 {
 		return req
 	}
 	copied := *req
 	copied.Header = req.Header.Clone()
-	if copied.Header.Del("Accept-Encoding"); acceptsGzip(req.Header["Accept-Encoding"]) {
+	if copied.Header.Del("Accept-Encoding"); m.Cut == "" && acceptsGzip(req.Header["Accept-Encoding"]) {
 		copied.Header.Set("Accept-Encoding", "gzip")
 	}
 	return &copied
@@ -87,7 +88,7 @@ func (m *metered) begin(status int, h http.Header) {
 var errBudget = errors.New("the response was cut: the limits allow no more")
 
 // write reads the next part of the body before it is sent. It fails if the response must end before that part.
-func (m *metered) write(p []byte, w io.Writer) error {
+func (m *metered) write(p []byte, w http.ResponseWriter) error {
 	switch {
 	case m == nil || m.meter == nil:
 		return nil
@@ -105,6 +106,7 @@ func (m *metered) write(p []byte, w io.Writer) error {
 	}
 	if m.cut = true; between && m.plain {
 		_, _ = io.WriteString(w, budgetEvent)
+		_ = http.NewResponseController(w).Flush() // the handler may abort the response
 	}
 	return errBudget
 }
@@ -114,13 +116,14 @@ func (m *metered) write(p []byte, w io.Writer) error {
 const budgetEvent = "event: error\n" +
 	`data: {"type":"error","error":{"type":"rate_limit_error","code":"rate_limit_exceeded","message":"The token budget is used up; the answer was cut."}}` + "\n\n"
 
-// leastStep is the least that is asked for in addition, so that a stream does not ask the store for every event.
-const leastStep = 64
+// usualStep is how much is asked for in advance, so that a stream does not ask the store for every event. What is not
+// used in the end is given back from what was reserved first, so it is at most half of that.
+const usualStep = 64
 
 // more charges what a stream needs in addition, with some in advance if that is allowed. If the store does not answer,
 // the stream goes on: what it used is settled at the end.
 func (m *metered) more(needs int64) bool {
-	step := max(m.Reserved/4, leastStep)
+	step := max(m.Reserved/4, min(usualStep, m.Reserved/2))
 	for _, n := range []int64{needs + step, needs} {
 		allowed, err := m.limiter.extend(m.req, m.reservation, n)
 		if err != nil {
@@ -183,6 +186,7 @@ func (m *metered) isMissing(field string) bool {
 //
 //	the response reports it           that
 //	it is an error and does not       nothing
+//	it was cut                        what was granted
 //	it ended early                    what was streamed by then
 //	it never reports it               what was streamed, if that is more than the estimate
 func (m *metered) cost(field string, isWhole bool) (int64, bool) {
@@ -194,6 +198,8 @@ func (m *metered) cost(field string, isWhole bool) (int64, bool) {
 		return 0, true
 	case !usage.IsTokens(field):
 		return n, known
+	case m.cut && field == m.Cut:
+		return min(streamed, m.granted), true // the rest was not sent
 	case !isWhole:
 		return streamed, true
 	default:

@@ -149,8 +149,8 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 	if o.IPv6Prefix < 1 || o.IPv6Prefix > 128 {
 		fail("an IPv6 prefix of %d bits; from 1 to 128", o.IPv6Prefix)
 	}
-	if o.MaxJSON < 0 || o.MaxJSON > maxBodies {
-		fail("JSON bodies of %d bytes; from 1 to %d", o.MaxJSON, maxBodies)
+	if o.MaxJSON < 0 || o.MaxJSON > bounds.JSONBodies {
+		fail("JSON bodies of %d bytes; from 1 to %d", o.MaxJSON, bounds.JSONBodies)
 	}
 	if o.MaxDelay < 0 {
 		fail("a maximum delay of %v; it cannot be negative", o.MaxDelay)

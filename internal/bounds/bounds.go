@@ -10,3 +10,6 @@ const (
 	AttributeValue = 8 << 10
 	CallID         = 8 << 10
 )
+
+// JSONBodies bounds the memory of all JSON bodies that a node has read for attributes and not yet passed on.
+const JSONBodies = 128 << 20

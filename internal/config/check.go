@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/redisdial"
@@ -39,6 +40,9 @@ func (l *loader) check() {
 	}
 	if n := l.config.Gateway.Limits.HeldBytes; n <= 0 {
 		l.wrong("gateway.limits.held_bytes", "%d must be positive, for example 16MiB", n)
+	}
+	if n := l.config.Gateway.Limits.JSONBytes; n <= 0 || n > bounds.JSONBodies {
+		l.wrong("gateway.limits.json_bytes", "%d is not from 1 to %d, for example 1MiB", n, bounds.JSONBodies)
 	}
 	if n := l.config.Nodes; n > membership.Most {
 		l.wrong("nodes", "%d is not from 1 to %d, or 0 to learn it from Redis", n, membership.Most)

@@ -145,6 +145,7 @@ type Limits struct {
 	Connections         int  `key:"connections" doc:"of clients at the same time, the others wait; 0: what open files allow"`
 	Streams             int  `key:"streams" doc:"at the same time on one HTTP/2 connection"`
 	HeldBytes           Size `key:"held_bytes" doc:"memory for requests that leaky buckets hold: 16 KiB each, their headers, and of their bodies at most 4 KiB, over HTTP/2 64 KiB. Each rule may hold as much as is still free, and as many requests as connections are: one rule at most half. Requests beyond that are answered with 503"`
+	JSONBytes           Size `key:"json_bytes" doc:"of a request's JSON body, if rules read attributes from it, at the gateway and at forward-auth. The attributes of a larger body have their defaults"`
 	UpstreamConnections int  `key:"upstream_connections" doc:"to one server at the same time; 0 is no limit"`
 }
 
@@ -272,7 +273,7 @@ func Default() *Config {
 				ReadHeader: 5 * time.Second, Idle: time.Minute, Body: 30 * time.Second, Tunnel: 10 * time.Minute, Write: 30 * time.Second,
 				Dial: 3 * time.Second, ResponseHeader: time.Minute, Drain: 10 * time.Second,
 			},
-			Limits: Limits{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, BodyRate: 1 << 10, QueryParameters: 1000, Streams: 100, HeldBytes: 128 << 20},
+			Limits: Limits{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, BodyRate: 1 << 10, QueryParameters: 1000, Streams: 100, HeldBytes: 128 << 20, JSONBytes: 1 << 20},
 		},
 		GRPC:  GRPC{MaxBytes: 128 << 20},
 		Envoy: Envoy{Body: "json", Headers: true, LimitHeaders: LimitHeaders{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}},

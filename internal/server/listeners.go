@@ -158,6 +158,7 @@ func (s *Server) readerOptions() httplimit.ReaderOptions {
 	return httplimit.ReaderOptions{
 		Sources: s.decider.Sources, Claims: s.claims, TrustedProxies: trusted,
 		ProxyHeader: s.config.ClientIP.Header, IPv6Prefix: s.config.ClientIP.IPv6Prefix,
+		ReadsBody: s.decider.ReadsBody, MaxJSON: int64(s.config.Gateway.Limits.JSONBytes), OnBody: s.bodies.add,
 	}
 }
 

@@ -56,8 +56,9 @@ type Server struct {
 	decider   decider                                       // the engine, with timing
 	claims    func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
 	gateway   *gateway.Gateway                              // nil: off
-	held      func() httplimit.HeldStats                    // at the gateway; nil: it is off
-	demo      *demoTraffic                                  // nil: not a demo
+	bodies    *bodyWarnings
+	held      func() httplimit.HeldStats // at the gateway; nil: it is off
+	demo      *demoTraffic               // nil: not a demo
 	health    *health.Server
 	envoy     *rls.Server
 	stats     *envoyratelimit.Stats // nil: metrics of envoyproxy/ratelimit are not wanted

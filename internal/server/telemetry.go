@@ -35,6 +35,7 @@ const lastSpans = 2 * time.Second
 
 // openTelemetry sets up traffic statistics, tracing and metrics.
 func (s *Server) openTelemetry(ctx context.Context) (err error) {
+	s.bodies = newBodyWarnings(s.log)
 	s.traffic = traffic.New()
 	s.atEnd(s.traffic.Close)
 	if s.tracing, err = telemetry.NewTracing(ctx, s.build.Version); err != nil {
@@ -83,6 +84,7 @@ func (s *Server) state() (found telemetry.State) {
 		found.RateLimit = s.rateLimitState()
 	}
 	found.Certificates = s.certificateStates()
+	found.BodyWarnings = s.bodies.totals()
 	if s.held != nil {
 		held := s.held()
 		found.Held = &telemetry.Held{Requests: int64(held.Requests), Bytes: held.Bytes, Refused: held.Refused}

@@ -40,6 +40,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	for service, n := range s.InvalidRequests {
 		out.count(refusedInput, n, service)
 	}
+	for reason, n := range s.BodyWarnings {
+		out.count(bodyWarnings, n, reason)
+	}
 	for listener, tls := range s.Certificates {
 		out.gauge(tlsNotAfter, float64(tls.NotAfter.Unix()), listener)
 		out.count(tlsReloads, tls.Reloads, listener)

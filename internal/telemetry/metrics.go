@@ -50,6 +50,8 @@ type State struct {
 	Late   *Late
 	Held   *Held // nil: there is no gateway
 
+	BodyWarnings map[string]int64 // bodies that did not tell what rules take from them, by reason
+
 	RefusedLogins   map[string]int64 // of the admin API, by reason
 	InvalidRequests map[string]int64 // from Envoy, by service
 

@@ -234,7 +234,7 @@ func TestTimedStore(t *testing.T) {
 // docs/reference/metrics.md lists every metric, up to date.
 func TestReferenceIsCurrent(t *testing.T) {
 	n := newNode(t, nil)
-	n.state = telemetry.State{Entitlements: &telemetry.Entitlements{Read: time.Unix(1, 0)}, Store: &telemetry.Store{}, Memory: &telemetry.Memory{}, Denied: &telemetry.Denied{}, Leases: &telemetry.Leases{}, Late: &telemetry.Late{}, Held: &telemetry.Held{Refused: map[string]int64{"even": 0}}, RefusedLogins: map[string]int64{"wrong_token": 0}, InvalidRequests: map[string]int64{"ratelimit": 0}, Certificates: map[string]telemetry.Certificate{"grpc": {}}}
+	n.state = telemetry.State{Entitlements: &telemetry.Entitlements{Read: time.Unix(1, 0)}, Store: &telemetry.Store{}, Memory: &telemetry.Memory{}, Denied: &telemetry.Denied{}, Leases: &telemetry.Leases{}, Late: &telemetry.Late{}, BodyWarnings: map[string]int64{"not_json": 0}, Held: &telemetry.Held{Refused: map[string]int64{"even": 0}}, RefusedLogins: map[string]int64{"wrong_token": 0}, InvalidRequests: map[string]int64{"ratelimit": 0}, Certificates: map[string]telemetry.Certificate{"grpc": {}}}
 	n.state.Rules.Checked = time.Unix(1, 0)
 	for range 3 {
 		n.decide(t, login("198.51.100.7"))

@@ -27,6 +27,8 @@ var (
 	memoryEvicted = describe("memory_evicted_total", "Idempotency keys that were forgotten before their time, to make room.")
 	memoryRefused = describe("memory_refused_total", "Requests for permits or reservations that found no room.")
 
+	bodyWarnings = describe("body_warnings_total", "Bodies of requests and responses that did not tell what rules take from them, so that defaults applied, by why.", "reason")
+
 	heldRequests = describe("held_requests", "Requests that leaky buckets hold at the gateway now.")
 	heldBytes    = describe("held_bytes", "Bytes that held requests take, as counted for gateway.limits.held_bytes.")
 	heldRefused  = describe("held_refused_total", "Requests answered with 503 because there was no room to hold them, by the rule that delayed them.", "rule")
