@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -21,10 +22,10 @@ type metered struct {
 	reservation string
 	prompt      int64 // tokens of the request by its length, at most what is reserved
 
-	meter    *usage.Meter // nil until the response begins
-	status   int
-	isStream bool
-	plain    bool // the body is not compressed: an event can be added
+	meter   *usage.Meter // nil until the response begins
+	status  int
+	plain   bool // the body is not compressed: an event can be added
+	between bool // what was sent ends with an event
 
 	granted int64 // what may be used: reserved, and more that was granted
 	charged int64 // of that, in addition to what is reserved
@@ -81,34 +82,52 @@ func (m *metered) begin(status int, h http.Header) {
 	encoding := h.Get("Content-Encoding")
 	m.status, m.plain = status, encoding == "" || strings.EqualFold(encoding, "identity")
 	m.meter = usage.New(m.Fields, h.Get("Content-Type"), encoding)
-	m.isStream = m.meter.IsStream()
+	m.between = true
 }
 
 // errBudget is what a handler gets whose response is cut.
 var errBudget = errors.New("the response was cut: the limits allow no more")
 
-// write reads the next part of the body before it is sent. It fails if the response must end before that part.
-func (m *metered) write(p []byte, w http.ResponseWriter) error {
+// admit reads the next part of the body before it is sent, and returns how much of it may be. With an error the
+// response ends there.
+func (m *metered) admit(p []byte) (int, error) {
 	switch {
 	case m == nil || m.meter == nil:
-		return nil
+		return len(p), nil
 	case m.cut:
-		return errBudget
+		return 0, errBudget
+	case m.Cut == "" || !m.meter.IsStream() || m.status >= http.StatusBadRequest:
+		m.meter.Write(p)
+		return len(p), nil
 	}
-	between := m.meter.IsBetweenEvents()
-	m.meter.Write(p)
-	if m.Cut == "" || !m.isStream || m.status >= http.StatusBadRequest {
-		return nil
+	fits := 0 // the end of the last event that may be sent
+	for rest := p; len(rest) > 0; {
+		part := rest
+		if end := bytes.IndexByte(rest, '\n'); m.plain && end >= 0 {
+			part = rest[:end+1]
+		}
+		m.meter.Write(part)
+		rest = rest[len(part):]
+		used := m.meter.Streamed(m.Cut, m.prompt)
+		if used > m.granted && !m.more(used-m.granted) {
+			m.cut, m.between = true, m.plain && (m.between || fits > 0)
+			return fits, errBudget
+		}
+		if m.meter.IsBetweenEvents() {
+			fits = len(p) - len(rest)
+		}
 	}
-	used := m.meter.Streamed(m.Cut, m.prompt)
-	if used <= m.granted || m.more(used-m.granted) {
-		return nil
-	}
-	if m.cut = true; between && m.plain {
+	m.between = m.meter.IsBetweenEvents()
+	return len(p), nil
+}
+
+// tell ends a response that was cut with an event, if it can.
+func (m *metered) tell(w http.ResponseWriter) {
+	if m.between {
 		_, _ = io.WriteString(w, budgetEvent)
 		_ = http.NewResponseController(w).Flush() // the handler may abort the response
+		m.between = false
 	}
-	return errBudget
 }
 
 // budgetEvent ends a stream that is cut, so that clients of OpenAI and Anthropic report an error instead of an answer

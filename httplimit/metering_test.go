@@ -188,6 +188,29 @@ func TestStreamIsCut(t *testing.T) {
 	}
 }
 
+// However the stream is cut into writes, the client gets the events that the budget allows, whole.
+func TestStreamIsCutBetweenEvents(t *testing.T) {
+	stream := strings.Join(chatEvents(300, ""), "")
+	for _, size := range []int{1, 7, 100, 1000, len(stream)} {
+		var seen problems
+		l := tokenLimiter(t, ", cut: true", &seen)
+		served(l.Wrap(answering(200, "application/json", `{"usage":{"total_tokens":500}}`)), post(`{}`, false))
+		served(l.Wrap(answering(200, "application/json", `{"usage":{"total_tokens":400}}`)), post(`{}`, false))
+		var parts []string
+		for rest := stream; rest != ""; rest = rest[len(parts[len(parts)-1]):] {
+			parts = append(parts, rest[:min(size, len(rest))])
+		}
+		rec := served(l.Wrap(answering(200, "text/event-stream", parts...)), post(`{}`, false))
+		got, isTold := strings.CutSuffix(rec.Body.String(), budgetEvent)
+		if n := strings.Count(got, "\n\n"); n != 99 && (size == len(stream) || n != 98 && n != 99) || !strings.HasPrefix(stream, got) || isTold != strings.HasSuffix(got, "\n\n") {
+			t.Errorf("writes of %d bytes: %d events, told %v", size, n, isTold)
+		}
+		if n := used(t, l); n != 1000 {
+			t.Errorf("writes of %d bytes: %d used of 1000", size, n)
+		}
+	}
+}
+
 // Without cut the same stream goes on to its end, and the rest of its cost is forgiven.
 func TestStreamIsNotCut(t *testing.T) {
 	var seen problems

@@ -71,11 +71,13 @@ func (r *response) beginUnwritten(isGone bool) {
 
 func (r *response) Write(p []byte) (int, error) {
 	r.begin(http.StatusOK)
-	if err := r.metered.write(p, r.ResponseWriter); err != nil {
-		return 0, err
-	}
-	n, err := r.ResponseWriter.Write(p)
+	fits, cut := r.metered.admit(p)
+	n, err := r.ResponseWriter.Write(p[:fits])
 	r.count(int64(n))
+	if cut != nil {
+		r.metered.tell(r.ResponseWriter)
+		err = cut
+	}
 	return n, err
 }
 
