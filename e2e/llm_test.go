@@ -217,7 +217,7 @@ func installSDKs(t *testing.T) string {
 }
 
 func inNode(t *testing.T, dir string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patient) // a registry that hangs must not hang the tests
+	ctx, cancel := context.WithTimeout(t.Context(), 10*patient) // a registry that hangs must not hang the tests
 	defer cancel()
 	c := exec.CommandContext(ctx, args[0], args[1:]...)
 	var complaints strings.Builder
