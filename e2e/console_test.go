@@ -44,6 +44,18 @@ func TestConsoleOfNodes(t *testing.T) {
 	walk(t, "nodes.mjs", north, browser, fmt.Sprint("PENSTOCK_OTHER=", south.cmd.Process.Pid), "PENSTOCK_REDIS="+server.Addr)
 }
 
+// An operator is paged, finds who it is, blocks the client on all nodes, and cleans up: see night.mjs.
+func TestConsoleAtNight(t *testing.T) {
+	browser := browserFor(t)
+	database := "sqlite:" + filepath.Join(t.TempDir(), "rules.db")
+	apply(t, database, "attributes: {user: {header: X-User}}\nrules:\n  - name: per-ip\n    key: [ip]\n    limits: [5/1h]\n  - name: per-user\n    key: [user]\n    limits: [1000/1h]\n")
+	parts := []string{newUpstream(t).config(), onRedis("single", redistest.Start(t).Addr), "rules: {database: '" + database + "'}"}
+	north, south := start(t, append(parts, "node_name: north")...), start(t, append(parts, "node_name: south")...)
+	north.awaitStore()
+	south.awaitStore()
+	walk(t, "night.mjs", north, browser, "PENSTOCK_OTHER="+south.url("gateway", ""))
+}
+
 // browserFor finds what a walk needs.
 func browserFor(t *testing.T) (chromium string) {
 	t.Helper()

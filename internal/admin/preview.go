@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/fleet"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
@@ -32,6 +33,10 @@ type Preview struct {
 	Rules    []RulePreview  `json:"rules"`
 	Keys     []KeyPreview   `json:"keys"`     // clients for which something changes, the largest change first
 	Problems rules.Problems `json:"problems"` // warnings
+
+	// DenyAll are the rules with a new limit of 0, which denies every request under it, and does so on purpose or by a
+	// slip of the finger.
+	DenyAll []string `json:"deny_all"`
 }
 
 // Counts are numbers of verdicts.
@@ -79,6 +84,7 @@ func (a *Admin) previewRules(x *exchange) (any, error) {
 		return nil, err
 	}
 	p.Problems = append(rules.Problems{}, warnings...)
+	p.DenyAll = newlyDenyAll(a.Rules.Live.Load(), proposed)
 	return p, nil
 }
 
@@ -116,6 +122,29 @@ func (a *Admin) compare(ctx context.Context, calls []fleet.Event, current, propo
 	p.Current, p.Proposed = before.total, after.total
 	p.Rules, p.Keys = rulesOf(before, after), keysOf(before, after)
 	return p, nil
+}
+
+// newlyDenyAll returns the rules that have a limit of 0 in the proposed set only.
+func newlyDenyAll(current, proposed *rules.Snapshot) []string {
+	before, found := map[string]bool{}, []string{}
+	for _, r := range current.Rules {
+		before[r.Name] = deniesAll(r)
+	}
+	for _, r := range proposed.Rules {
+		if deniesAll(r) && !before[r.Name] {
+			found = append(found, r.Name)
+		}
+	}
+	return found
+}
+
+func deniesAll(r *rules.Rule) bool {
+	isZero := func(m *algorithm.Meter) bool { return m.PerWindow() == 0 }
+	if r.Mode != rules.Enforce {
+		return false
+	}
+	return slices.ContainsFunc(r.Limits, isZero) ||
+		slices.ContainsFunc(r.Overrides, func(o rules.Override) bool { return slices.ContainsFunc(o.Limits, isZero) })
 }
 
 // rulesOf returns the rules of both sets, in the order of the proposed set.

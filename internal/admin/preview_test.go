@@ -79,3 +79,12 @@ func TestPreviewWithoutTraffic(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// A new limit of 0 is pointed out; one that is there already, and one in shadow mode, are not.
+func TestPreviewOfZeroLimits(t *testing.T) {
+	s := newStand(t, setup{rules: strings.Replace(someRules, "1000/1h", "0/1h", 1)})
+	proposed := strings.NewReplacer("3/1h", "0/1h", "1000/1h", "0/1h", "2/1h", "0/1h").Replace(someRules)
+	if p := get[admin.Preview](s, "POST", "/v1/rules/preview", object("document", proposed)); len(p.DenyAll) != 1 || p.DenyAll[0] != "per-user" {
+		t.Errorf("%q", p.DenyAll)
+	}
+}

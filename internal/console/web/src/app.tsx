@@ -19,6 +19,7 @@ import { Search } from './search'
 import { dark, toggleTheme } from './theme'
 import { labelTables } from './ui/cards'
 import { Trouble } from './ui/load'
+import { UndoBar } from './ui/undo'
 
 // The editor is most of the bundle, and the playground is seldom opened.
 const RuleEditor = lazy(() => import('./screens/editor').then((m) => m.Editor))
@@ -126,6 +127,7 @@ function Frame({ children }: { children: ComponentChildren }) {
           ))}
         </nav>
         <main id="content" tabIndex={-1} ref={content}>
+          <UndoBar />
           {children}
         </main>
       </div>

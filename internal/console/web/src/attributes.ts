@@ -28,6 +28,13 @@ export function readAttributes(text: string): { found: Attributes; wrong: string
   return { found, wrong: '' }
 }
 
+// isBare reports whether a text is a bare value, not name=value: an address, a user, or a token, which may end in the =
+// of base64.
+export function isBare(text: string): boolean {
+  const value = text.trim()
+  return value !== '' && (!value.includes('=') || /^[^\s=]+={1,2}$/.test(value))
+}
+
 export function writeAttributes(of: Attributes): string {
   return Object.entries(of)
     .map(

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { get, mayChange } from './api'
 import { visibleScreens } from './app'
-import { readAttributes } from './attributes'
+import { isBare, readAttributes } from './attributes'
 import { query } from './request'
 
 // useHotkey moves the focus to an input when Ctrl+K is pressed, or / while nothing is being typed.
@@ -65,7 +65,7 @@ export function Search() {
         aria-expanded={open && found.length > 0}
         aria-controls="found"
         aria-autocomplete="list"
-        placeholder="Search, or ip=198.51.100.7   Ctrl K"
+        placeholder="Search, or 198.51.100.7   Ctrl K"
         value={text}
         onInput={(e) => {
           setText(e.currentTarget.value)
@@ -94,7 +94,7 @@ function Found({ list, at, go }: { list: Target[]; at: number; go: (i: number) =
           <span class="quiet">{f.kind}</span> {f.name}
         </li>
       ))}
-      {list.length === 0 && <li class="quiet">Nothing is called that. A caller is written name=value.</li>}
+      {list.length === 0 && <li class="quiet">Nothing is called that.</li>}
     </ul>
   )
 }
@@ -110,5 +110,7 @@ function results(text: string, rules: string[]): Target[] {
   for (const s of visibleScreens()) if (s.name.toLowerCase().includes(wanted)) found.push({ kind: 'Screen', ...s })
   for (const r of rules)
     if (r.toLowerCase().includes(wanted)) found.push({ kind: 'Rule', name: r, path: `/rules${query({ rule: r })}` })
+  if (isBare(text) && mayChange())
+    found.push({ kind: 'Find', name: text.trim(), path: `/keys${query({ q: text.trim() })}` })
   return found.slice(0, 12)
 }

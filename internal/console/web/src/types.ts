@@ -1,11 +1,13 @@
 // The types of the admin API. They are generated from docs/admin-openapi.json; this file only names the parts that the
 // console passes around.
-import type { Explanation, Game, KeyStates, Nodes, Played, Session, Stats, Tokens, Users } from './schema.gen'
+import type { Bans, Explanation, Game, KeyStates, Nodes, Played, Session, Stats, Tokens, Users } from './schema.gen'
 
 export type {
   Attention,
   Attributes,
   Audit,
+  Block,
+  Blocked,
   Counts,
   Demo,
   Diff as RuleDiff,
@@ -31,6 +33,7 @@ export type {
 export type Role = Session['role']
 export type User = Users['users'][number]
 export type Token = Tokens['tokens'][number]
+export type Ban = Bans['bans'][number]
 export type RuleStats = Stats['rules'][number]
 export type Node = Nodes['nodes'][number]
 export type KeyState = KeyStates['keys'][number]

@@ -27,7 +27,7 @@ export async function open(options = {}) {
   const page = await context.newPage()
   page.on('pageerror', (e) => troubles.push(`error in the page: ${e.message}`))
   page.on('dialog', (d) => {
-    if (d.type() === 'confirm') return d.accept()
+    if (d.type() === 'confirm' || d.type() === 'beforeunload') return d.accept()
     troubles.push(`a dialog: ${d.message()}`)
     return d.dismiss()
   })

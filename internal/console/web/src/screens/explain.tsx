@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { type Failure, post } from '../api'
 import { attributes, readAttributes } from '../attributes'
-import { limit } from '../format'
+import { instant, limit } from '../format'
 import { query } from '../request'
 import type { Explanation } from '../types'
 import { Badge } from '../ui/badge'
@@ -65,6 +65,12 @@ export function Explain() {
 function Result({ found }: { found: Explanation }) {
   return (
     <>
+      {found.block && (
+        <p>
+          <Badge kind="denied">blocked</Badge> An operator has blocked this client until {instant(found.block.until)}:{' '}
+          {found.block.reason}. Without that:
+        </p>
+      )}
       {found.list && (
         <p>
           <Badge kind={found.list === 'deny' ? 'denied' : 'allowed'}>{found.list} list</Badge> Its entry {found.entry}{' '}

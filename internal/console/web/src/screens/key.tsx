@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks'
 import { mayChange, post } from '../api'
 import { attributes, readAttributes } from '../attributes'
 import { count, duration, instant } from '../format'
@@ -6,6 +7,8 @@ import type { Attributes, KeyState, LimitState } from '../types'
 import { Badge } from '../ui/badge'
 import { Calls } from '../ui/calls'
 import { Empty, Trouble, usePolled } from '../ui/load'
+import { BlockForm } from './blockform'
+import { LiftBlock } from './blocks'
 import { KeyActions } from './keyactions'
 
 // Key shows the counters of one client, and its recent requests.
@@ -15,10 +18,42 @@ export function Key({ text, rule }: { text: string; rule?: string }) {
     post('/v1/keys/show', { body: { attributes: found, rule: rule || undefined }, signal }),
   )
   const shown = loaded.data
+  const [form, setForm] = useState(false)
   if (wrong) return <Trouble error={new Error(`invalid attribute "${wrong}": write name=value`)} />
   return (
     <>
       {loaded.error && <Trouble error={loaded.error} />}
+      <div class="head">
+        <h2>
+          <code>{attributes(found)}</code>
+        </h2>
+        <a href={`/explain${query({ q: text })}`}>Explain</a>
+        {shown?.block && (
+          <>
+            <Badge kind="denied">blocked until {instant(shown.block.until)}</Badge>
+            <span>
+              {shown.block.reason} ({shown.block.author})
+            </span>
+          </>
+        )}
+        <span class="grow" />
+        {shown?.block && mayChange() && <LiftBlock of={shown.block} done={loaded.again} />}
+        {!shown?.block && mayChange() && (
+          <button type="button" aria-expanded={form} onClick={() => setForm(!form)}>
+            Block
+          </button>
+        )}
+      </div>
+      {form && (
+        <BlockForm
+          of={found}
+          cancel={() => setForm(false)}
+          done={() => {
+            setForm(false)
+            loaded.again()
+          }}
+        />
+      )}
       {shown?.keys.map((k) => (
         <State key={k.rule} state={k} attributes={found} done={loaded.again} />
       ))}

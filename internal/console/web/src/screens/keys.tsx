@@ -1,11 +1,14 @@
 import { useEffect, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { type Failure, get, mayChange } from '../api'
+import { isBare } from '../attributes'
 import { query } from '../request'
 import type { Keys as Page } from '../types'
 import { DeniedKeys } from '../ui/deniedkeys'
 import { Empty, Trouble, useLoad } from '../ui/load'
 import { Veiled, Who } from '../ui/who'
+import { Denied } from './blocks'
+import { Find } from './find'
 import { Key } from './key'
 
 export function Keys() {
@@ -13,6 +16,7 @@ export function Keys() {
   const [text, setText] = useState(asked.q ?? '')
   useEffect(() => setText(asked.q ?? ''), [asked.q])
   const rules = useLoad('/v1/rules')
+  const known = useLoad('/v1/attributes')
   const find = (e: Event) => {
     e.preventDefault()
     route(`/keys${query({ q: text.trim(), rule: asked.rule })}`)
@@ -21,12 +25,20 @@ export function Keys() {
     <>
       <h1>Keys</h1>
       <form class="row" onSubmit={find}>
+        <datalist id="known">
+          {known.data?.attributes.map((a) => (
+            <option key={a.name} value={`${a.name}=`}>
+              {a.rules.join(', ')}
+            </option>
+          ))}
+        </datalist>
         {mayChange() && (
           <label class="grow">
             Who
             <input
               class="wide"
-              placeholder="ip=198.51.100.7   or   user=u1 plan=gold"
+              list="known"
+              placeholder="198.51.100.7   or   user=u1 plan=gold"
               value={text}
               onInput={(e) => setText(e.currentTarget.value)}
             />
@@ -53,7 +65,13 @@ export function Keys() {
         )}
       </form>
       <Veiled />
-      {asked.q && mayChange() ? <Key text={asked.q} rule={asked.rule} /> : <List rule={asked.rule} />}
+      {!asked.q || !mayChange() ? (
+        <List rule={asked.rule} />
+      ) : isBare(asked.q) ? (
+        <Find value={asked.q} rule={asked.rule} />
+      ) : (
+        <Key text={asked.q} rule={asked.rule} />
+      )}
     </>
   )
 }
@@ -67,12 +85,13 @@ function List({ rule }: { rule?: string }) {
     .sort((a, b) => b.denied - a.denied)
   return (
     <>
+      {mayChange() && <Denied />}
       <section>
         <h2>Denied most in the last hour, at this node</h2>
         {rows.length === 0 ? (
           <Empty title="Nobody was denied">
             {mayChange() && (
-              <p>Write above whose counters you want to see, by the attributes that the rules' keys name.</p>
+              <p>Write above whose counters you want to see: an address, a user, a token, or name=value.</p>
             )}
           </Empty>
         ) : (

@@ -3,13 +3,14 @@ import { useState } from 'preact/hooks'
 interface Props {
   broken: boolean // the document has errors
   changed: boolean
+  anyway: boolean // it was warned of
   compare: () => void
   preview?: () => void // only operators can
-  save?: (message: string) => Promise<boolean> // whether it succeeded; missing if the document is read-only
+  save?: (message: string) => Promise<boolean> // whether it was saved; missing if the document is read-only
 }
 
 // SaveBar is the actions on the document as typed.
-export function SaveBar({ broken, changed, compare, preview, save }: Props) {
+export function SaveBar({ broken, changed, anyway, compare, preview, save }: Props) {
   const [message, setMessage] = useState('')
   const submit = async () => {
     if (await save?.(message || 'Edited in the console')) setMessage('')
@@ -36,8 +37,13 @@ export function SaveBar({ broken, changed, compare, preview, save }: Props) {
               onInput={(e) => setMessage(e.currentTarget.value)}
             />
           </label>
-          <button type="button" class="primary" disabled={broken || !changed} onClick={() => void submit()}>
-            Save
+          <button
+            type="button"
+            class={anyway ? 'danger' : 'primary'}
+            disabled={broken || !changed}
+            onClick={() => void submit()}
+          >
+            {anyway ? 'Save anyway' : 'Save'}
           </button>
         </>
       )}
