@@ -91,6 +91,10 @@ export async function walk(...parts) {
       console.log(part.name)
       await part()
     }
+  } catch (err) {
+    for (const context of browser.contexts())
+      for (const page of context.pages()) await page.screenshot({ path: join(shots, 'failed.png') })
+    throw err
   } finally {
     await browser.close()
   }
