@@ -149,7 +149,7 @@ func TestNumbersLikeNaive(t *testing.T) {
 					delete(rows, row)
 				} else {
 					rows[row] = rules.Entitlement{Number: number, Until: beginning.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "until")) * time.Second)}
-					if rapid.Bool().Draw(t, "for ever") {
+					if rapid.Bool().Draw(t, "no end") {
 						rows[row] = rules.Entitlement{Number: number}
 					}
 				}

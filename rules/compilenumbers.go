@@ -130,7 +130,7 @@ func (c *compiler) numberKind(s *numberSource, at path) Origin {
 	case source.Claim != "":
 		return FromClaim
 	case source.Header != "":
-		c.warn(at, complain("whoever sends the header %s chooses the limit, up to max", source.Header).but("let only your own proxy set it, or take the number from a verified claim"))
+		c.warn(at, complain("anyone who sends the header %s chooses the limit, up to max", source.Header).but("let only your own proxy set it, or take the number from a verified claim"))
 		return FromHeader
 	default:
 		c.fail(at, complain("clients choose %s themselves, and would choose their own limit", s.read).

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -22,12 +24,17 @@ rules:
 `
 
 // startEntitled starts nodes that share a database and Redis, with rules that read entitlements.
-func startEntitled(t *testing.T, nodes int) (all []*process) {
+func startEntitled(t *testing.T, nodes int) []*process {
+	t.Helper()
+	return startEntitledBy(t, entitledRules, nodes)
+}
+
+func startEntitledBy(t *testing.T, rules string, nodes int) (all []*process) {
 	t.Helper()
 	database := "sqlite:" + filepath.Join(t.TempDir(), "rules.db")
 	var out, errs strings.Builder
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
-	if code := a.run(t.Context(), []string{"rules", "apply", "--database", database, nodetest.RulesFile(t, entitledRules)}); code != exitYes {
+	if code := a.run(t.Context(), []string{"rules", "apply", "--database", database, nodetest.RulesFile(t, rules)}); code != exitYes {
 		t.Fatalf("exit status %d: %s", code, errs.String())
 	}
 	redis := nodetest.OnRedis("single", redistest.Start(t).Addr)
@@ -171,5 +178,54 @@ func TestEntitlementsFileWithMistakes(t *testing.T) {
 	rows, err := parseEntitlements(strings.NewReader("number,limit,value,attribute\n5,requests,acme,tenant\n"))
 	if err != nil || len(rows) != 1 || rows[0].Value != "acme" || *rows[0].Number != 5 || rows[0].Until != nil {
 		t.Errorf("%v: %+v", err, rows)
+	}
+}
+
+var (
+	csvFile   = regexp.MustCompile("(?s)```csv\n(.*?)```")
+	someToken = regexp.MustCompile("admin.token [0-9a-f]+")
+	rulesFile = regexp.MustCompile("(?s)```yaml\n# rules.yaml\n(.*?)```")
+)
+
+// The page about plans shows what its commands print. To accept what they print now: PENSTOCK_TEST_UPDATE=1.
+func TestPlansPage(t *testing.T) {
+	const path = "../../docs/how-to/entitlements.md"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	billing := filepath.Join(dir, "billing.csv")
+	if err := os.WriteFile(billing, csvFile.FindSubmatch(page)[1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startEntitledBy(t, string(rulesFile.FindSubmatch(page)[1]), 1)[0]
+	updated := consoleBlock.ReplaceAllFunc(page, func(block []byte) []byte {
+		m := consoleBlock.FindSubmatch(block)
+		args := strings.Fields(strings.ReplaceAll(string(m[2]), "billing.csv", billing))
+		if strings.Contains(string(m[2]), " get ") {
+			nodetest.Eventually(t, "the node has the rows", func() bool {
+				_, out, _ := p.entitlements(t, "get", "tenant=globex", "plan=gold")
+				return strings.Contains(out, "30000/1h")
+			})
+		}
+		code, out, errs := p.entitlements(t, args[2:]...)
+		if code != exitYes || errs != "" {
+			t.Fatalf("%s: exit status %d: %s", m[2], code, errs)
+		}
+		out = someToken.ReplaceAllString(out, "admin.token 4efd99e2")
+		if len(m[1]) > 0 && varying.ReplaceAllString(out, " ") == varying.ReplaceAllString(string(m[3]), " ") {
+			return block
+		}
+		return fmt.Appendf(nil, "```console%s\n$ %s\n%s```", m[1], m[2], out)
+	})
+	if bytes.Equal(updated, page) {
+		return
+	}
+	if os.Getenv("PENSTOCK_TEST_UPDATE") == "" {
+		t.Fatalf("%s does not show what its commands print; PENSTOCK_TEST_UPDATE=1 makes it", path)
+	}
+	if err := os.WriteFile(path, updated, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -143,8 +143,8 @@ func TestDatabaseFails(t *testing.T) {
 	await(t, node, "acme", 7)
 }
 
-// A node that was away while deleted rows were removed for good starts anew, and its old rows stay until then.
-func TestStartAnew(t *testing.T) {
+// A node that was away while deleted rows were removed for good loads all rows again, and its old rows stay until then.
+func TestLoadAgain(t *testing.T) {
 	source := "sqlite:" + filepath.Join(t.TempDir(), "rules.db")
 	origin := newOrigin(t, source)
 	save(t, origin, set("acme", 7))
