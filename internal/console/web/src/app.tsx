@@ -13,6 +13,7 @@ import { Overview } from './screens/overview'
 import { Rules } from './screens/rules'
 import { System } from './screens/system'
 import { Tail } from './screens/tail'
+import { Tenants } from './screens/tenants'
 import { Tokens } from './screens/tokens'
 import { Users } from './screens/users'
 import { Search } from './search'
@@ -30,6 +31,7 @@ export const screens: { path: string; name: string; admin?: boolean }[] = [
   { path: '/', name: 'Overview' },
   { path: '/rules', name: 'Rules' },
   { path: '/keys', name: 'Keys' },
+  { path: '/tenants', name: 'Tenants' },
   { path: '/tail', name: 'Live tail' },
   { path: '/explain', name: 'Explain' },
   { path: '/playground', name: 'Playground' },
@@ -63,6 +65,7 @@ export function App() {
           <Route path="/rules" component={Rules} />
           <Route path="/rules/edit" component={RuleEditor} />
           <Route path="/keys" component={Keys} />
+          <Route path="/tenants" component={Tenants} />
           <Route path="/tail" component={Tail} />
           <Route path="/explain" component={Explain} />
           <Route path="/playground" component={Playground} />

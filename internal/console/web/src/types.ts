@@ -1,6 +1,18 @@
 // The types of the admin API. They are generated from docs/admin-openapi.json; this file only names the parts that the
 // console passes around.
-import type { Bans, Explanation, Game, KeyStates, Nodes, Played, Session, Stats, Tokens, Users } from './schema.gen'
+import type {
+  Bans,
+  Explanation,
+  Game,
+  KeyStates,
+  Nodes,
+  Played,
+  Session,
+  Stats,
+  TenantView,
+  Tokens,
+  Users,
+} from './schema.gen'
 
 export type {
   Attention,
@@ -11,6 +23,7 @@ export type {
   Counts,
   Demo,
   Diff as RuleDiff,
+  Entitlement,
   Event as Verdict,
   Explanation,
   History,
@@ -18,6 +31,7 @@ export type {
   Keys,
   LimitState,
   Nodes,
+  Number as LimitNumber,
   Played,
   Preview,
   Problem,
@@ -27,6 +41,7 @@ export type {
   Session,
   Stats,
   Status,
+  TenantView,
   Version,
 } from './schema.gen'
 
@@ -40,3 +55,4 @@ export type KeyState = KeyStates['keys'][number]
 export type ExplainedRule = Explanation['rules'][number]
 export type Arrival = Game['arrivals'][number]
 export type PlayedLane = Played['lanes'][number]
+export type TenantLimit = TenantView['limits'][number]

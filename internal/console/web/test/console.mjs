@@ -1,6 +1,6 @@
 // Walks every screen of the console of a running server, as an operator would.
 import assert from 'node:assert/strict'
-import { admin, call, calls, gateway, logIn, looked, open, until, viewerToken, walk } from './browser.mjs'
+import { admin, call, calls, gateway, logIn, looked, open, token, until, viewerToken, walk } from './browser.mjs'
 
 async function steps() {
   const { context, page } = await open({ colorScheme: 'light' })
@@ -307,4 +307,58 @@ async function themes() {
   await phone.context.close()
 }
 
-await walk(steps, viewer, hostile, themes)
+// A tenant gets a number of its own, which is then changed and deleted; its limits say where the number comes from.
+async function tenants() {
+  const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' }
+  const before = await (await fetch(`${admin}/v1/rules`, { headers })).json()
+  const rule =
+    '  - {name: tenants, match: {domain: tenants}, key: [tenant], limits: [{rate: "{tenant.requests}/1h", max: 100, default: 2}]}\n'
+  const saved = await fetch(`${admin}/v1/rules`, {
+    method: 'PUT',
+    headers,
+    body: JSON.stringify({
+      base: before.version.version,
+      message: 'tenants',
+      document: before.document.replace('\nrules:\n', `\nrules:\n${rule}`),
+    }),
+  })
+  assert.equal(saved.status, 200, await saved.text())
+  const { context, page } = await open()
+  await logIn(page)
+  await page.getByRole('link', { name: 'Tenants' }).click()
+  await page.getByLabel('A tenant or a plan, by its attributes').fill('tenant=acme')
+  // The node may still serve the rules before.
+  await until('the rule is served', async () => {
+    await page.getByRole('button', { name: 'Show' }).click()
+    await page.getByRole('heading', { name: 'Limits' }).waitFor()
+    if (await page.getByRole('link', { name: 'tenants', exact: true }).count()) return true
+    await page.reload()
+    return false
+  })
+  await page.getByText('no source has a number for this client').waitFor()
+  await page.getByLabel('Number, at most 100').fill('5')
+  await page.getByRole('button', { name: 'Set', exact: true }).click()
+  const number = page.getByLabel('Number of requests for tenant=acme')
+  await number.waitFor()
+  await shows(page, 'entitlement tenant.requests')
+  await looked(page, 'tenants')
+  await number.fill('101')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('above the maximum of 100 in rule tenants').waitFor()
+  await shows(page, 'is above the maximum of 100')
+  await page.getByRole('button', { name: 'Delete' }).click()
+  await page.getByText('There are no rows for these attributes.').waitFor()
+  await context.close()
+}
+
+// shows waits until the limits of a tenant show a text, and loads them again until they do.
+async function shows(page, text) {
+  await until(text, async () => {
+    if (await page.locator('table').first().getByText(text).count()) return true
+    await page.reload()
+    await page.getByRole('heading', { name: 'Limits' }).waitFor()
+    return false
+  })
+}
+
+await walk(steps, viewer, hostile, themes, tenants)

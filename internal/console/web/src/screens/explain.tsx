@@ -4,7 +4,7 @@ import { type Failure, post } from '../api'
 import { attributes, readAttributes } from '../attributes'
 import { instant, limit } from '../format'
 import { query } from '../request'
-import type { Explanation } from '../types'
+import type { Explanation, LimitNumber } from '../types'
 import { Badge } from '../ui/badge'
 import { Empty, Trouble } from '../ui/load'
 
@@ -62,6 +62,12 @@ export function Explain() {
   )
 }
 
+// limitFrom is a limit, and where its number comes from unless that is the document.
+function limitFrom(text: string, number?: LimitNumber) {
+  if (!number?.max) return limit(text)
+  return `${limit(text)} (${number.origin}${number.why ? `: ${number.why}` : ` ${number.source}`})`
+}
+
 function Result({ found }: { found: Explanation }) {
   return (
     <>
@@ -105,7 +111,9 @@ function Result({ found }: { found: Explanation }) {
                   ))}
                 </td>
                 <td>{r.key && <code>{attributes(r.key) || 'everybody'}</code>}</td>
-                <td>{r.unlimited ? 'unlimited' : r.limits?.map(limit).join(', ')}</td>
+                <td>
+                  {r.unlimited ? 'unlimited' : r.limits?.map((text, i) => limitFrom(text, r.numbers?.[i])).join(', ')}
+                </td>
               </tr>
             ))}
           </tbody>
