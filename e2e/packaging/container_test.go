@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,13 +29,9 @@ type image struct {
 // buildImage builds the image from the program, as scripts/image does for releases, and unpacks it.
 func buildImage(t *testing.T) *image {
 	t.Helper()
-	buildah := need(t, "buildah", "buildah")
-	if os.Getuid() != 0 {
-		t.Skip("an image is unpacked and run as root")
-	}
 	dir := t.TempDir()
-	flags := []string{"--storage-driver", "vfs", "--root", filepath.Join(dir, "storage"), "--runroot", filepath.Join(dir, "run")}
-	env := append([]string{"BUILDAH_FLAGS=" + strings.Join(flags, " "), "VERSION=v0.1.0"}, source...)
+	b := newBuilder(t, dir)
+	env := append([]string{"BUILDAH_FLAGS=" + strings.Join(b.flags, " "), "VERSION=v0.1.0"}, source...)
 	dist := filepath.Join(dir, "dist")
 	binary := filepath.Join(dist, "bin", "linux_"+runtime.GOARCH, "penstock")
 	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
@@ -43,24 +40,52 @@ func buildImage(t *testing.T) *image {
 	if err := os.Link(program, binary); err != nil {
 		writeFile(t, binary, readFile(t, program))
 	}
+	t.Log(run(t, root, env, filepath.Join(root, "scripts", "image"), dist, "localhost/penstock:test", runtime.GOARCH))
+	return b.unpack("localhost/penstock:test")
+}
+
+// A builder is buildah with a storage of its own.
+type builder struct {
+	t       *testing.T
+	program string
+	flags   []string
+}
+
+// newBuilder skips the test where buildah does not work.
+func newBuilder(t *testing.T, dir string) *builder {
+	t.Helper()
+	b := &builder{t: t, program: need(t, "buildah", "buildah")}
+	if os.Getuid() != 0 {
+		t.Skip("an image is unpacked and run as root")
+	}
+	b.flags = []string{"--storage-driver", "vfs", "--root", filepath.Join(dir, "storage"), "--runroot", filepath.Join(dir, "run")}
 	probe := writeFile(t, filepath.Join(dir, "probe", "Dockerfile"), "FROM scratch\nCOPY Dockerfile /\n")
-	if out, err := tryRun(t, filepath.Dir(probe), nil, buildah, append(flags, "bud", "--isolation", "chroot", "--tag", "localhost/probe", ".")...); err != nil {
+	if out, err := tryRun(t, filepath.Dir(probe), nil, b.program, append(b.flags, "bud", "--isolation", "chroot", "--tag", "localhost/probe", ".")...); err != nil {
 		t.Skipf("buildah does not work on this machine: %v\n%s", err, out)
 	}
-	t.Log(run(t, root, env, filepath.Join(root, "scripts", "image"), dist, "localhost/penstock:test", runtime.GOARCH))
-	command := func(args ...string) string { return run(t, root, nil, buildah, append(flags, args...)...) }
+	return b
+}
+
+func (b *builder) run(args ...string) string {
+	b.t.Helper()
+	return run(b.t, root, nil, b.program, append(slices.Clone(b.flags), args...)...)
+}
+
+func (b *builder) unpack(tag string) *image {
+	t := b.t
+	t.Helper()
 	var inspected struct {
 		Docker struct{ Config json.RawMessage }
 	}
-	if err := json.Unmarshal([]byte(command("inspect", "--type", "image", "localhost/penstock:test")), &inspected); err != nil {
+	if err := json.Unmarshal([]byte(b.run("inspect", "--type", "image", tag)), &inspected); err != nil {
 		t.Fatal(err)
 	}
 	i := &image{}
 	if err := json.Unmarshal(inspected.Docker.Config, &i.config); err != nil {
 		t.Fatal(err)
 	}
-	container := strings.TrimSpace(command("from", "--pull-never", "localhost/penstock:test"))
-	i.rootfs = strings.TrimSpace(command("mount", container))
+	container := strings.TrimSpace(b.run("from", "--pull-never", tag))
+	i.rootfs = strings.TrimSpace(b.run("mount", container))
 	return i
 }
 

@@ -38,6 +38,34 @@ func TestImage(t *testing.T) {
 	testContainer(t, i)
 }
 
+// Dockerfile.source builds the same image. In place of the images of Go and Node, which are not to be had everywhere, it
+// gets ones with the programs of this machine.
+func TestImageFromSource(t *testing.T) {
+	needLong(t)
+	dir := t.TempDir()
+	b, base, clone := newBuilder(t, dir), filepath.Join(dir, "base"), filepath.Join(dir, "clone")
+	writeFile(t, filepath.Join(base, "etc/ssl/certs/ca-certificates.crt"), readFile(t, "/etc/ssl/certs/ca-certificates.crt"))
+	writeFile(t, filepath.Join(base, "Dockerfile"), "FROM scratch\nCOPY . /\nENV HOME=/root PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin\n")
+	for _, name := range []string{"bin", "lib", "lib64", "sbin"} {
+		if err := os.Symlink("usr/"+name, filepath.Join(base, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"usr", "tmp"} {
+		if err := os.Mkdir(filepath.Join(base, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.run("bud", "--quiet", "--isolation", "chroot", "--tag", "localhost/golang:1.26-bookworm", "--tag", "localhost/node:22-bookworm-slim", base)
+	run(t, root, nil, "git", "clone", "--quiet", root, clone)
+	build := []string{"bud", "--quiet", "--pull-never", "--isolation", "chroot", "--format", "docker", "--volume", "/usr:/usr:ro"}
+	for variable, within := range map[string]string{"GOMODCACHE": "/root/go/pkg/mod", "GOCACHE": "/root/.cache/go-build"} {
+		build = append(build, "--volume", strings.TrimSpace(run(t, root, nil, "go", "env", variable))+":"+within)
+	}
+	b.run(append(build, "--file", filepath.Join(clone, "deploy/image/Dockerfile.source"), "--tag", "localhost/penstock:source", clone)...)
+	testContainer(t, b.unpack("localhost/penstock:source"))
+}
+
 // testContainer runs the image: it serves, denies, answers the health check, and finishes what it has begun.
 func testContainer(t *testing.T, i *image) {
 	arrived, finish := make(chan struct{}), make(chan struct{})

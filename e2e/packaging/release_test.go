@@ -41,6 +41,17 @@ func TestGoReleaserCheck(t *testing.T) {
 	run(t, root, nil, "go", "run", goreleaser, "check")
 }
 
+// actionlint checks workflows of GitHub.
+const actionlint = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.11"
+
+func TestReleaseWorkflowLint(t *testing.T) {
+	needLong(t)
+	if out, err := tryRun(t, root, nil, "go", "install", actionlint); err != nil {
+		t.Skipf("actionlint cannot be built here: %v\n%s", err, out)
+	}
+	run(t, root, nil, "go", "run", actionlint, filepath.Join(root, ".github", "workflows", "release.yml"))
+}
+
 func TestReleaseWorkflowFile(t *testing.T) {
 	var file struct {
 		Jobs map[string]struct {
