@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,5 +120,25 @@ func startNode(t *testing.T, rules string) string {
 		}
 	}
 	t.Fatalf("the node is not ready:\n%s", child.LogTail(log))
+	return ""
+}
+
+// snippet returns a snippet of the console's page of integrations, for the node at a URL.
+func snippet(t *testing.T, name, url string) string {
+	t.Helper()
+	text, err := os.ReadFile("../internal/console/web/src/snippets.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct{ Name, Text string }
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if s.Name == name {
+			return strings.ReplaceAll(s.Text, "http://{http}", url)
+		}
+	}
+	t.Fatalf("there is no snippet for %s", name)
 	return ""
 }

@@ -55,6 +55,14 @@ func TestNode(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
+	t.Run("snippet of the console", func(t *testing.T) {
+		if err := os.WriteFile(filepath.Join(dir, "snippet.mjs"), []byte(snippet(t, "Node", startNode(t, s.Rules))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := inNode(dir, "node", "snippet.mjs"); err != nil || out != "true\n" {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	t.Run("client", func(t *testing.T) {
 		if out, err := inNode(dir, "node", "test/play.mjs", startNode(t, s.Rules)); err != nil {
 			t.Errorf("%v\n%s", err, out)

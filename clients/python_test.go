@@ -78,6 +78,9 @@ func TestPython(t *testing.T) {
 	env := installPython(t)
 	t.Run("units", func(t *testing.T) { runPython(t, env, "-m", "unittest", "-q", "test_units") })
 	s := readSession(t)
+	t.Run("snippet of the console", func(t *testing.T) {
+		runPython(t, env, "-c", snippet(t, "Python", startNode(t, s.Rules))+"assert verdict.allowed and not verdict.error\n")
+	})
 	for _, kind := range []string{"sync", "async"} {
 		t.Run(kind, func(t *testing.T) {
 			runPython(t, env, "python/tests/play_session.py", kind, startNode(t, s.Rules))

@@ -187,7 +187,7 @@ async function steps() {
   await looked(page, 'audit')
   await page.getByRole('link', { name: 'Integrations' }).click()
   await page.getByRole('button', { name: 'nginx' }).click()
-  await page.getByText('auth_request /penstock').waitFor()
+  await page.getByText('auth_request /_penstock').waitFor()
   await looked(page, 'integrations')
   await page.getByRole('button', { name: 'Log out' }).click()
   await page.getByLabel('Admin token').waitFor()
