@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -84,5 +85,30 @@ func TestUsersAndTokensCommands(t *testing.T) {
 				t.Errorf("%v %s", err, body)
 			}
 		})
+	}
+}
+
+// documentedLine is a command in the page about users, without its comment and redirection.
+var documentedLine = regexp.MustCompile(`(?m)^(penstock .*?)( +#.*| > .*)?$`)
+
+// The commands of the page about users run as they stand, in their order.
+func TestUsersPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/how-to/users.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startServe(t, "rules: {database: \"sqlite:"+filepath.Join(t.TempDir(), "rules.db")+"\"}\n")
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("secret.txt", []byte("correct horse battery\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines := documentedLine.FindAllStringSubmatch(string(page), -1)
+	if len(lines) < 9 {
+		t.Errorf("only %d commands: %v", len(lines), lines)
+	}
+	for _, line := range lines {
+		if code, out, errs := p.run(t, strings.Fields(line[1])[1:]...); code != exitYes {
+			t.Errorf("%s: exit status %d\n%s%s", line[1], code, out, errs)
+		}
 	}
 }
