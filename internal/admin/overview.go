@@ -33,11 +33,15 @@ func (s *stream) look(ask period) {
 	defer next.Stop()
 	for turn := 0; s.lasts(); turn++ {
 		stats := statsOf(a.Fleet.Count(s.r.Context(), ask.query(), ask.node))
+		var judged *Attention
+		if turn%judgeEvery == 0 {
+			judged = a.judge(s.r.Context())
+		}
 		if !s.send(func() {
 			s.event("stats", stats)
 			s.event("status", a.Status())
-			if turn%judgeEvery == 0 {
-				s.event("attention", a.judge(s.r.Context()))
+			if judged != nil {
+				s.event("attention", judged)
 			}
 			s.event("nodes", nodesOf(a.Nodes(), time.Now()))
 		}) {

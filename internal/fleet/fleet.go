@@ -156,7 +156,7 @@ func (f *Fleet) answer(q *question) *answer {
 		a.Stats = &stats
 	}
 	if q.Recent != nil {
-		a.Recent = f.options.Traffic.Recent(*q.Recent, min(max(q.Most, 0), maxRecent))
+		a.Recent = fitting(f.options.Traffic.Recent(*q.Recent, min(max(q.Most, 0), maxRecent)))
 	}
 	if q.Past != nil && f.options.History != nil && trafficdb.Valid(q.Past) {
 		ctx, cancel := context.WithTimeout(f.ctx, patience)
@@ -166,8 +166,23 @@ func (f *Fleet) answer(q *question) *answer {
 	return a
 }
 
-// maxRecent bounds the requests in one answer.
-const maxRecent = 10_000
+// Bounds of the requests in one answer.
+const (
+	maxRecent     = 10_000
+	maxRecentSize = 8 << 20 // bytes
+)
+
+// fitting returns as many of the newest requests as fit in a message.
+func fitting(recent []traffic.Event) []traffic.Event {
+	size := 0
+	for i := range recent {
+		text, err := json.Marshal(&recent[i])
+		if size += len(text); err != nil || size > maxRecentSize {
+			return recent[:i]
+		}
+	}
+	return recent
+}
 
 // send sends a message and ignores errors: the other node counts as one that did not answer.
 func (f *Fleet) send(ctx context.Context, to string, m *message) error {

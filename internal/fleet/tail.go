@@ -38,8 +38,7 @@ type events struct {
 type Tail struct {
 	fleet  *Fleet
 	number string
-	nodes  func(id string) bool // nil: only this node
-	local  *traffic.Tail        // nil: only others
+	local  *traffic.Tail // nil: only others
 	out    chan Event
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
