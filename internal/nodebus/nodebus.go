@@ -1,8 +1,8 @@
 // Package nodebus carries messages between the nodes that share a Redis, through its channels.
 //
-// Messages are sealed with a key that is derived from key_secret. Anyone who can read the channels learns which node sends how
-// much to whom, and nothing else: neither the names of clients nor their hashes. Nothing is stored in Redis. A message
-// to a node that does not listen is lost, so senders need a timeout.
+// Messages are sealed with a key that is derived from key_secret. Anyone who can read the channels learns which node
+// sends how much to whom, and nothing else: neither the names of clients nor their hashes. Nothing is stored in Redis.
+// A message to a node that does not listen is lost, so senders need a timeout.
 //
 // It is separate from the store, because a flood of messages must not share a connection with decisions.
 package nodebus
@@ -102,7 +102,7 @@ var errNotConnected = errors.New("there was no connection yet")
 // change reports a change of the connection's state once.
 func (b *Bus) change(err error) {
 	before := b.problem.Swap(&err)
-	if (err == nil) != (*before == nil) || err != nil && *before == errNotConnected {
+	if (err == nil) != (*before == nil) || err != nil && errors.Is(*before, errNotConnected) {
 		b.options.Changed(err)
 	}
 }

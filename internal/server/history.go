@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// openHistory keeps the counts of requests: in the rules database or, without one, in a file in data_dir. Neither has to
-// be available.
+// openHistory keeps the counts of requests: in the rules database or, without one, in a file in data_dir. Neither has
+// to be available.
 func (s *Server) openHistory(context.Context) error {
 	database, ok := s.rules.origin.(*ruledb.Origin)
 	if !ok {
