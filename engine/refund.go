@@ -58,7 +58,7 @@ func (e *Engine) refund(ctx context.Context, c *penstock.Call, v *penstock.Verdi
 func (e *Engine) refundGroup(ctx context.Context, c *penstock.Call, v *penstock.Verdict, w *work, i int) error {
 	g, a := &w.turn.Ticket.Groups[i], &w.asked[i]
 	s := storage.Settlement{Subject: g.Subject, Verb: storage.Refund}
-	if w.isNamed(c) {
+	if w.isNamed(c) && c.Cost > 0 { // a response may say that nothing is given back
 		s.Verb, s.Nonce = penstock.Release, w.nonce(c)
 	}
 	var policies []string

@@ -13,7 +13,7 @@ import (
 )
 
 // howTos are pages whose commands run as they stand, in an order, in one directory.
-var howTos = []string{"backtest.md", "suggest.md", "plan.md", "simulate.md", "bench.md"}
+var howTos = []string{"login-failures.md", "backtest.md", "suggest.md", "plan.md", "simulate.md", "bench.md"}
 
 // consoleBlock is a command and its output, compared without numbers if it says that they vary. Other blocks are
 // not run.

@@ -1,6 +1,7 @@
 package rls_test
 
 import (
+	"fmt"
 	"testing"
 
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -112,6 +113,37 @@ rules:
 			{ask(back(1, "ip=1")), "OK | OK hourly 2/HOUR 2 left for 0s"},
 		} {
 			s.check(t, client)
+		}
+	})
+}
+
+// Envoy charges a login first and gives the hit back with the response, or none if metadata says that it failed.
+func TestHitsOfTheResponse(t *testing.T) {
+	const text = `
+rules:
+  - {name: logins, match: {domain: mesh}, key: [ip], limits: [{rate: 2/1h, algorithm: token_bucket, burst: 2}]}
+  - {name: log, match: {domain: mesh}, key: [user], limits: [{rate: 2/1h, algorithm: sliding_window_log}]}
+`
+	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
+		client := refunding(t, byRulesWith(t, newStore(t), text, true))
+		const failed, correct = 0, 1
+		const ok, over = rlsv3.RateLimitResponse_OK, rlsv3.RateLimitResponse_OVER_LIMIT
+		for _, entry := range []string{"ip=1", "user=1"} {
+			for i, login := range []struct {
+				hits uint64 // that the response gives back
+				want rlsv3.RateLimitResponse_Code
+			}{{correct, ok}, {correct, ok}, {correct, ok}, {failed, ok}, {correct, ok}, {failed, ok}, {correct, over}} {
+				id := fmt.Sprintf("%s,id=%s%d", entry, entry[:2], i)
+				out, err := client.ShouldRateLimit(patient(t), ask(id))
+				if err != nil || out.OverallCode != login.want {
+					t.Fatalf("%s %d: %v, %v", entry, i, out, err)
+				}
+				for range 2 { // sent again, it takes effect once
+					if out, err := client.ShouldRateLimit(patient(t), ask(back(login.hits, id))); err != nil || out.OverallCode != ok {
+						t.Fatalf("%s %d: %v, %v", entry, i, out, err)
+					}
+				}
+			}
 		}
 	})
 }
