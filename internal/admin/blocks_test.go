@@ -45,6 +45,9 @@ func TestBlockAndLift(t *testing.T) {
 	if e := get[admin.Explanation](s, "POST", "/v1/explain", about); e.Block == nil || e.Block.ID != b.ID || e.Block.Reason != "scraper" || !e.Block.Until.Equal(b.Until) {
 		t.Errorf("explained: %+v", e)
 	}
+	if w := s.askAs(viewerToken, "POST", "/v1/explain", about); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "block") {
+		t.Errorf("a viewer learns who is blocked: %s", w.Body)
+	}
 	lifted := get[admin.Lifted](s, "DELETE", "/v1/blocks", about)
 	if len(lifted.Blocks) != 1 || lifted.Blocks[0].ID != b.ID || !s.call("user", "u1", "ip", "198.51.100.7") {
 		t.Errorf("lifted: %+v", lifted)

@@ -40,7 +40,7 @@ type Considered struct {
 // it would tell viewers the masked form of a value of their choice.
 type Echo map[string]string
 
-// A BlockNote says that an operator has blocked a request's client. It does not name the key: viewers may read it.
+// A BlockNote says that an operator has blocked a request's client.
 type BlockNote struct {
 	ID     string    `json:"id"`
 	Reason string    `json:"reason"`
@@ -155,7 +155,8 @@ func (a *Admin) explain(x *exchange) (any, error) {
 		at = asked.At
 	}
 	told := Explain(a.Rules.Live.Load(), call, penstock.InstantOf(at), a.Entitlements)
-	if b := a.Blocks.List().Find(call); b != nil && b.Holds(at) {
+	// A viewer must not learn whether a client of their choice is blocked.
+	if b := a.Blocks.List().Find(call); b != nil && b.Holds(at) && x.who.role >= Operator {
 		told.Block = &BlockNote{b.ID, b.Reason, b.Until}
 	}
 	return told, nil

@@ -21,10 +21,11 @@ async function night() {
   for (let i = 0; i < 20; i++) await call('/', { 'X-Forwarded-For': bot, 'X-User': 'mallory' })
   await logIn(page)
 
-  // The overview says which rule, and the rule is a click away.
-  const attention = page.locator('section', { has: page.getByRole('heading', { name: 'Needs attention' }) })
-  await attention.getByRole('link', { name: 'per-ip' }).first().click()
-  await page.getByRole('heading', { name: 'Rules', exact: true }).waitFor()
+  // The overview says which rule denies much, and who is denied is a click away. The rule is another one.
+  await page.getByRole('listitem').filter({ hasText: 'per-ip denies' }).getByRole('link').click()
+  await page.getByRole('link', { name: `ip=${bot}` }).first().waitFor()
+  await page.getByRole('link', { name: 'Rules', exact: true }).click()
+  await page.getByText('per-ip').first().waitFor()
 
   // A bare address is enough to find the client, and so is a user.
   await page.keyboard.press('Control+k')
