@@ -24,6 +24,9 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
            bytes, and what it costs a decision
   rules    finding the rules of a call among 10, 1,000 and 100,000; bytes per rule, and
            the time to compile them
+  entitlements
+           a table of a million entitlements: import, load, memory per row, lookup, and from
+           a saved row to three nodes that decide by it
   doors    what a request pays for being limited: the gateway beside other proxies, the
            decision API, and each place where an application can be limited; needs wrk,
            nginx, haproxy and caddy
@@ -68,6 +71,8 @@ type sizes struct {
 	rules       int
 	rulesCell   time.Duration
 
+	entitlements, changes int
+
 	doorsCell time.Duration
 
 	envoyKeys int
@@ -83,6 +88,7 @@ var (
 		hotCell: 2 * time.Second, scarce: 200_000,
 		guardedKeys: 100_000,
 		rules:       100_000, rulesCell: 500 * time.Millisecond,
+		entitlements: 1_000_000, changes: 100,
 		doorsCell: 5 * time.Second,
 		envoyKeys: 100_000, envoyCell: 5 * time.Second,
 	}
@@ -94,6 +100,7 @@ var (
 		hotCell: 50 * time.Millisecond, scarce: 5_000,
 		guardedKeys: 20_000,
 		rules:       100_000, rulesCell: 20 * time.Millisecond,
+		entitlements: 20_000, changes: 10,
 		doorsCell: time.Second,
 		envoyKeys: 2_000, envoyCell: 300 * time.Millisecond,
 	}
@@ -105,7 +112,7 @@ const (
 )
 
 func benchmarks() []string {
-	return []string{"memory", "keys", "redis", "latency", "hot", "guards", "rules", "doors", "envoy"}
+	return []string{"memory", "keys", "redis", "latency", "hot", "guards", "rules", "entitlements", "doors", "envoy"}
 }
 
 func (o options) asks(name string) bool { return slices.Contains(o.only, name) }
