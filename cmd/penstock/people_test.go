@@ -88,8 +88,8 @@ func TestUsersAndTokensCommands(t *testing.T) {
 	}
 }
 
-// userCommand is a command in the page about users, without its comment and redirection.
-var userCommand = regexp.MustCompile(`(?m)^(penstock .*?)( +#.*| > .*)?$`)
+// usersCommand is a command in the page about users, without its comment and redirection.
+var usersCommand = regexp.MustCompile(`(?m)^(penstock .*?)( +#.*| > .*)?$`)
 
 // The commands of the page about users run as they stand, in their order.
 func TestUsersPage(t *testing.T) {
@@ -102,7 +102,7 @@ func TestUsersPage(t *testing.T) {
 	if err := os.WriteFile("secret.txt", []byte("correct horse battery\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lines := userCommand.FindAllStringSubmatch(string(page), -1)
+	lines := usersCommand.FindAllStringSubmatch(string(page), -1)
 	if len(lines) < 9 {
 		t.Errorf("only %d commands: %v", len(lines), lines)
 	}
