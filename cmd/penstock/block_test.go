@@ -60,7 +60,7 @@ func TestBlockCommand(t *testing.T) {
 		"one attribute is blocked, got 0": {"lift"},
 		`invalid --for "soon"`:            {"add", "ip=198.51.100.7", "--for", "soon", "--reason", "x"},
 		`required flag(s) "reason"`:       {"add", "ip=198.51.100.7", "--for", "1h"},
-		`did you mean list?`:              {"lis"},
+		`unknown command "lis"`:           {"lis"},
 	} {
 		if _, errs := run(exitUsage, args...); !strings.Contains(errs, want) {
 			t.Errorf("%q: %s", args, errs)

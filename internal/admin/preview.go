@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
