@@ -23,7 +23,10 @@ async function night() {
 
   // The overview says which rule denies much, and who is denied is a click away. The rule is another one.
   await page.getByRole('listitem').filter({ hasText: 'per-ip denies' }).getByRole('link').click()
-  await page.getByRole('link', { name: `ip=${bot}` }).first().waitFor()
+  await page
+    .getByRole('link', { name: `ip=${bot}` })
+    .first()
+    .waitFor()
   await page.getByRole('link', { name: 'Rules', exact: true }).click()
   await page.getByText('per-ip').first().waitFor()
 
