@@ -75,7 +75,8 @@ func unhurried(url string) *strings.Replacer {
 	)
 }
 
-// testPage runs the snippets of the page for programs in dir with this ending, under the page's rule with another limit.
+// testPage runs the snippets of the page for programs with this ending in dir, under the page's rule but with
+// another limit.
 func testPage(t *testing.T, dir, ending string, env []string) {
 	sections, err := os.ReadFile(page)
 	if err != nil {

@@ -65,7 +65,7 @@ func checkClosed(t *testing.T, r response) {
 	}
 }
 
-// testAllowed sends requests that are allowed, through a proxy that can or cannot tell the client the rest of its limit.
+// testAllowed sends requests that are allowed. A silent proxy cannot tell the client the rest of its limit.
 func testAllowed(t *testing.T, site string, silent bool) {
 	r := ask(t, "127.0.0.3", "GET", site+"/limited/x", "")
 	told := strings.HasPrefix(r.header.Get("RateLimit"), `"per-ip";r=2`) && strings.HasPrefix(r.header.Get("RateLimit-Policy"), `"per-ip";q=3`)

@@ -38,8 +38,8 @@ func TestImage(t *testing.T) {
 	testContainer(t, i)
 }
 
-// Dockerfile.source builds the same image. In place of the images of Go and Node, which are not to be had everywhere, it
-// gets ones with the programs of this machine.
+// Dockerfile.source builds the same image. In place of the images of Go and Node, which are not to be had
+// everywhere, it gets ones with the programs of this machine.
 func TestImageFromSource(t *testing.T) {
 	needLong(t)
 	dir := t.TempDir()
