@@ -81,8 +81,8 @@ func textFiles(t *testing.T) (names []string) {
 	t.Helper()
 	for _, name := range trackedFiles(t) {
 		switch filepath.Ext(name) {
-		case ".go", ".md", ".ts", ".tsx", ".mjs", ".py", ".yaml", ".yml":
-			if !strings.HasSuffix(name, ".pb.go") && name != "words_test.go" {
+		case ".go", ".md", ".ts", ".tsx", ".mjs", ".py", ".yaml", ".yml", ".lua", ".json", ".proto", ".scenario", ".txtar", ".conf", ".service":
+			if !strings.HasSuffix(name, ".pb.go") && name != "words_test.go" && !strings.HasSuffix(name, "package-lock.json") {
 				names = append(names, name)
 			}
 		}

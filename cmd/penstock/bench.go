@@ -105,8 +105,8 @@ Exit status: 0 if nothing was wrong, 1 on over-admission, 3 if no request was an
 	}
 	c.Flags().Float64Var(&f.load.Rate, "rate", 0, "`requests` a second, open loop; 0: closed loop")
 	c.Flags().IntVar(&f.load.Workers, "workers", 64, "requests that can be under way at once")
-	c.Flags().StringVar(&f.requests, "requests", "0", "at most so `many`; 0: as there is time for")
-	c.Flags().DurationVar(&f.load.Duration, "duration", 0, "at most so long; 10s if --requests is not given")
+	c.Flags().StringVar(&f.requests, "requests", "0", "most `requests` to send; 0: as many as fit into --duration")
+	c.Flags().DurationVar(&f.load.Duration, "duration", 0, "longest time to run; 10s if --requests is not given")
 	c.Flags().IntVar(&f.load.Keys, "keys", 1000, "`number` of keys")
 	c.Flags().Float64Var(&f.load.Zipf, "zipf", 0, "`exponent` of how requests are spread over keys, above 1; 0: evenly")
 	c.Flags().Uint64Var(&f.load.Seed, "seed", 1, "of the generator")

@@ -70,7 +70,7 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 	}
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
 	c.Flags().BoolVar(&demo, "demo", false, "a demo upstream behind the gateway, and sample rules if there are none")
-	c.Flags().BoolVar(&traffic, "traffic", false, "with --demo: calls of made-up callers from the start; the console turns them on and off")
+	c.Flags().BoolVar(&traffic, "traffic", false, "with --demo: send requests of simulated clients from the start; the console turns them on and off")
 	c.Flags().BoolVar(&check, "check", false, "check everything that a start checks (configuration, rules, certificates, secrets, data_dir) except that ports are free, and exit")
 	c.Flags().BoolVar(&connect, "connect", false, "with --check: also connect to Redis, the rules database, the JWKS URL and the upstreams")
 	c.Flags().BoolVar(&envoyEnv, "envoy-ratelimit-env", false, "also read the environment variables of envoyproxy/ratelimit; docs/how-to/envoy-migrate.md")

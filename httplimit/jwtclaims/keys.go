@@ -51,7 +51,7 @@ func (o *Options) fetchError(err error) error {
 	return fmt.Errorf("cannot fetch JWKS from %s: %w", urlform.Redact(o.JWKSURL), err)
 }
 
-// bounded reads only so much of an answer: what is longer is cut, and then no JSON.
+// bounded truncates an answer that is too long, which is then not valid JSON.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {

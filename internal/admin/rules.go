@@ -164,7 +164,7 @@ func (a *Admin) show(x *exchange, now *state, set *RuleSet) error {
 func (a *Admin) notHere() *Problem {
 	where := map[Kind]string{
 		Files: "files: change them there", Envoy: "elsewhere, in the format of envoyproxy/ratelimit: change them there",
-		Redis: "a node that has the database: change them at its admin door, or with penstock rules apply",
+		Redis: "a node that has the database: change them at its admin API, or with penstock rules apply",
 	}[a.Rules.Kind]
 	return refuse(http.StatusConflict, Conflict, fmt.Sprintf("the rules come from %s (%v)", where, a.Rules.Origin))
 }

@@ -247,8 +247,8 @@ func TestReferenceIsCurrent(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(`# Metrics
 
-What ` + "`GET /metrics`" + ` of the admin door tells Prometheus, beside what Go and the process tell of themselves. This
-page is made from the code. No caller is ever a label: a million of them leave the number of series as it is.
+Prometheus scrapes these at ` + "`GET /metrics`" + ` of the admin listener, beside the metrics of Go and of the process. This
+page is generated from the code. No client is ever a label, so the number of series does not grow with the clients.
 
 | Metric | Kind | Labels | What it is |
 |---|---|---|---|

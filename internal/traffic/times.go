@@ -28,7 +28,7 @@ func (t Times) Count() int64 {
 	return t.counts.TotalCount()
 }
 
-// Percentile returns the duration that so many percent do not exceed; 0 if there are none.
+// Percentile returns the duration that the given percentage does not exceed; 0 if there are none.
 func (t Times) Percentile(percent float64) time.Duration {
 	if t.counts == nil {
 		return 0

@@ -56,7 +56,7 @@ local function save()
   redis.call('SET', KEYS[1], v, 'PX', string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))
 end
 
--- The charges, so many values each. The plan is what becomes of one if all of them can be settled.
+-- The charges, a fixed number of values each. The plan is what becomes of one if all of them can be settled.
 local STRIDE, OFFSET, COST, LIST, OK, AT, A, B, MORE, PLAN = 9, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local c, last = {}, (charges - 1) * STRIDE
 local only_leases, dated = true, true
@@ -159,7 +159,7 @@ if verb == LATE then
   return pack('>BBI7I7', DONE, 1, now, 0)
 end
 
-if verb == REFUND then -- what was charged since the window began, whoever was charged
+if verb == REFUND then -- what was charged since the window began, to any client
   local parts = {}
   for o = 0, last, STRIDE do
     load(o)

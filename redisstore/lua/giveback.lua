@@ -1,4 +1,4 @@
--- What it takes to give so much back of what was charged at an instant: the elements from first on,
+-- How to give back a part of what was charged at an instant: the elements from first on,
 -- rewritten. Returns nil if there is nothing to give back, as that instant has left the window.
 -- Twin of Meter.ResettleLog.
 local function plan_give_back(log, at, back)
@@ -22,7 +22,7 @@ local function plan_give_back(log, at, back)
     if first + i - 1 <= stop then sum = before + math.min((sum - before) % WRAP, left)
     else sum = sum - back end
     sum = sum % WRAP
-    -- What counts nothing any more is not kept, but for the newest: time stands by it.
+    -- Elements that no longer count are dropped, except the newest: it keeps the time.
     plan.spent = sum == last
     if not plan.spent or i == #elements then
       plan.elements[#plan.elements + 1] = struct.pack('>I7I6', when, sum)

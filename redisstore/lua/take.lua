@@ -72,7 +72,7 @@ end
 
 local ttls = {false} -- of the subjects to write at the end, each once
 local replies, parts = {pack('>I7', clock), ''}, 1
--- The items of the ticket at hand, so many values each.
+-- The items of the current ticket, a fixed number of values each.
 local STRIDE = 14
 local UNIT, OFFSET, COST, KEY, LIST, PASSES, AT, A, B, REPAIRED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local FORM, GUARD, AMOUNT, SHORT = 11, 12, 13, 14

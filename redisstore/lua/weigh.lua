@@ -1,12 +1,12 @@
 -- The fixed-size algorithms, set into take.lua where a charge is weighed. In place rather than as
--- functions: a script makes its functions anew in every run, and that would cost a lone call as
+-- functions: a script creates its functions again in every run, and that would cost a lone call as
 -- much as the decision itself.
 --
 -- In:   the limit's numbers, now, cost, maxdelay, and the state at, a, b
 -- Out:  passes, the state brought up to now, and repaired
 --
 -- A state after now by one window at most is a clock that stepped back: time stands still.
--- Further ahead a wrong clock wrote it: it is dated anew, and that is kept even if denied.
+-- Further ahead a wrong clock wrote it: it gets the current time, which is kept even if denied.
 -- All numbers are whole and below 2^53, where x - x % 1 is the exact quotient of a division.
 
 if kind == BUCKET or kind == LEAKY then -- twin of tokenbucket.go, leakybucket.go

@@ -126,7 +126,7 @@ function Meter({ limit: l }: { limit: LimitState }) {
       </div>
       <meter min={0} max={1} high={0.8} optimum={0} value={full} aria-label={`${l.policy}: ${l.used} of ${l.limit}`} />
       <span class="quiet">
-        {l.algorithm.replaceAll('_', ' ')} · {count(l.remaining)} left · fresh in {duration(l.reset_after_ms)}
+        {l.algorithm.replaceAll('_', ' ')} · {count(l.remaining)} left · resets in {duration(l.reset_after_ms)}
         {l.allowed ? '' : ` · next in ${duration(l.retry_after_ms)}`}
       </span>
     </div>

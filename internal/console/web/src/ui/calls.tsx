@@ -100,7 +100,7 @@ function Detail({ verdict: v }: { verdict: Verdict }) {
             <th>Said</th>
             <th class="num">Used</th>
             <th class="num">Of</th>
-            <th>Fresh in</th>
+            <th>Resets in</th>
           </tr>
         </thead>
         <tbody>

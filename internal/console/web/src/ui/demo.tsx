@@ -34,7 +34,7 @@ export function DemoTraffic({ whileOn = false }: { whileOn?: boolean }) {
       <span class="quiet">
         {d.running
           ? `${count(d.allowed)} allowed, ${count(d.denied)} denied so far`
-          : `Made-up callers can call this gateway, up to ${d.per_second} times a second.`}
+          : `Simulated clients can send this gateway up to ${d.per_second} requests a second.`}
         {d.failed > 0 && `, ${count(d.failed)} without an answer`}
       </span>
       {mayChange() && (
