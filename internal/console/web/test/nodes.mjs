@@ -4,8 +4,12 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { admin, calls, logIn, looked, open, until, walk } from './browser.mjs'
 
+// row finds a node by its element: on a phone rows are cards, and Chromium no longer calls them rows.
 const row = (page, name) =>
-  page.getByRole('region', { name: 'Nodes' }).getByRole('row', { name: new RegExp(`^${name}`) })
+  page
+    .getByRole('region', { name: 'Nodes' })
+    .locator('tbody tr')
+    .filter({ hasText: new RegExp(`^${name}`) })
 
 async function knows(page) {
   await row(page, 'north').getByText('this one').waitFor()
