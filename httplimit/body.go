@@ -28,13 +28,12 @@ type BodyError struct {
 
 // Reasons of a [BodyError].
 const (
-	BodyNotJSON  = "not_json"   // the request's body is not a JSON object
-	BodyTooLarge = "too_large"  // it is larger than is read
-	BodyEncoding = "encoding"   // it is compressed in a way that is not read
-	BodyMemory   = "memory"     // the bodies of other requests take all memory for them
-	BodyValue    = "value"      // a field is an object or array, or too long
-	BodyNoUsage  = "no_usage"   // the response does not report what it cost
-	BodyResponse = "unreadable" // it is compressed in a way that is not read
+	BodyNotJSON  = "not_json"  // the request's body is not a JSON object
+	BodyTooLarge = "too_large" // it is larger than is read
+	BodyEncoding = "encoding"  // it is compressed in a way that is not read
+	BodyMemory   = "memory"    // the bodies of other requests take all memory for them
+	BodyValue    = "value"     // a field is an object or array, or too long
+	BodyNoUsage  = "no_usage"  // the response does not report what it cost, or is compressed in a way that is not read
 )
 
 func (e *BodyError) Error() string {
