@@ -14,8 +14,8 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// An Expression is a condition or a number in CEL. Its variables are the attributes, the wildcards of the rule's path, and
-// domain. All are strings; one that the request lacks is "".
+// An Expression is a condition or a number in CEL. Its variables are the attributes, the wildcards of the rule's path,
+// and domain. All are strings; one that the request lacks is "".
 //
 // An expression fails if it has no result, such as int(plan) of a plan that is not a number, or if it reads a
 // value longer than maxInput. OnError says what happens then.
