@@ -116,48 +116,62 @@ func (a *Admin) createToken(x *exchange) (any, error) {
 // newToken returns the token that is asked for, or everything that is wrong with it. It cannot do more, in other
 // scopes or for longer than what the client itself has authenticated with.
 func (a *Admin) newToken(x *exchange, asked *askedToken) (*ruledb.Token, error) {
-	var mistakes []wire.Mistake
-	wrong := func(at, format string, args ...any) {
-		mistakes = append(mistakes, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})
-	}
+	var mistakes mistakeList
 	now := a.Now().UTC().Truncate(time.Microsecond)
-	t := &ruledb.Token{ID: strings.ToLower(rand.Text()[:8]), Name: asked.Name, Scopes: asked.Scopes, By: x.who.String(), Created: now}
+	t := &ruledb.Token{ID: strings.ToLower(rand.Text()[:8]), Name: asked.Name, Role: asked.Role.String(), Scopes: asked.Scopes, By: x.who.String(), Created: now}
 	if err := ruledb.CheckName(asked.Name); err != nil {
-		wrong("name", "%v", err)
+		mistakes.add("name", "%v", err)
 	}
 	switch {
 	case asked.Role == nobody:
-		wrong("role", "is missing: viewer, operator or admin")
+		mistakes.add("role", "is missing: viewer, operator or admin")
 	case asked.Role > x.who.role:
-		wrong("role", "%v is more than your own role, %v", asked.Role, x.who.role)
+		mistakes.add("role", "%v is more than your own role, %v", asked.Role, x.who.role)
 	}
-	t.Role = asked.Role.String()
-	for _, s := range asked.Scopes {
-		if !slices.Contains(a.scopes(), s) {
-			wrong("scopes", "unknown scope %.40q: must be one of %s", s, strings.Join(a.scopes(), ", "))
-		}
-	}
-	if !within(asked.Scopes, x.who.scopes) {
-		wrong("scopes", "must be among those of your own token: %s", strings.Join(x.who.scopes, ", "))
-	}
-	switch days := asked.Days; {
-	case days == nil:
-		wrong("days", "is missing: how many days it lasts, 0 if it does not expire")
-	case *days < 0 || *days > maxTokenDays:
-		wrong("days", "must be 0 to %d, is %d", maxTokenDays, *days)
-	case *days > 0:
-		t.Expires = now.AddDate(0, 0, *days)
-	}
-	if own := x.who.token; own != nil && !own.Expires.IsZero() && (t.Expires.IsZero() || t.Expires.After(own.Expires)) {
-		wrong("days", "it must not last longer than your own token, until %s", own.Expires.UTC().Format(time.RFC3339))
-	}
+	a.checkScopes(x, asked, &mistakes)
+	t.Expires = expiry(x, asked, now, &mistakes)
 	switch {
 	case x.who.user != nil && !asked.Service:
 		t.Owner = x.who.user.ID
 	case x.who.role < Administrator:
-		wrong("service", "only admins create tokens that belong to no user")
+		mistakes.add("service", "only admins create tokens that belong to no user")
 	}
 	return t, mistaken(mistakes)
+}
+
+// A mistakeList is what is wrong with a request.
+type mistakeList []wire.Mistake
+
+func (m *mistakeList) add(at, format string, args ...any) {
+	*m = append(*m, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})
+}
+
+// checkScopes adds what is wrong with the scopes of a new token.
+func (a *Admin) checkScopes(x *exchange, asked *askedToken, mistakes *mistakeList) {
+	for _, s := range asked.Scopes {
+		if !slices.Contains(a.scopes(), s) {
+			mistakes.add("scopes", "unknown scope %.40q: must be one of %s", s, strings.Join(a.scopes(), ", "))
+		}
+	}
+	if !within(asked.Scopes, x.who.scopes) {
+		mistakes.add("scopes", "must be among those of your own token: %s", strings.Join(x.who.scopes, ", "))
+	}
+}
+
+// expiry returns when a new token expires, and adds what is wrong with that.
+func expiry(x *exchange, asked *askedToken, now time.Time, mistakes *mistakeList) (at time.Time) {
+	switch days := asked.Days; {
+	case days == nil:
+		mistakes.add("days", "is missing: how many days it lasts, 0 if it does not expire")
+	case *days < 0 || *days > maxTokenDays:
+		mistakes.add("days", "must be 0 to %d, is %d", maxTokenDays, *days)
+	case *days > 0:
+		at = now.AddDate(0, 0, *days)
+	}
+	if own := x.who.token; own != nil && !own.Expires.IsZero() && (at.IsZero() || at.After(own.Expires)) {
+		mistakes.add("days", "it must not last longer than your own token, until %s", own.Expires.UTC().Format(time.RFC3339))
+	}
+	return at
 }
 
 // within reports whether scopes are among others. None are all.
