@@ -76,7 +76,7 @@ rules:
 		{"/right", `"all";r=9 "failed";r=3`}, {"/wrong", `"all";r=8 "failed";r=2`}, {"/right", `"all";r=7 "failed";r=2`}, {"/wrong", `"all";r=6 "failed";r=1`},
 	} {
 		rec := served(h, request(want.path))
-		got := until.ReplaceAllString(strings.Join(rec.Header()["RateLimit"], ""), "")
+		got := until.ReplaceAllString(strings.Join(lines(rec.Header(), "RateLimit"), ""), "")
 		if got != want.limit {
 			t.Errorf("%d %s: RateLimit %s, want %s", i, want.path, got, want.limit)
 		}
