@@ -2,8 +2,8 @@ package attribute
 
 import "github.com/penstock-io/penstock/internal/enum"
 
-// A Source says which part of a request an attribute comes from. Exactly one field is set, beside Default. APIs and listeners
-// read requests by it. A request without that part does not have the attribute; one that has it twice is
+// A Source says which part of a request an attribute comes from. Exactly one field is set, beside Default. APIs and
+// listeners read requests by it. A request without that part does not have the attribute; one that has it twice is
 // rejected.
 type Source struct {
 	Attribute string

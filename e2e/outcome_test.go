@@ -13,8 +13,9 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Three nodes on one Redis, as the page "Protect a login by failures only" configures them. Of a thousand wrong logins
-// at once exactly five reach the server. Correct ones cost nothing. Forward-auth with reports to another node than the one that decided counts the same, and so do strikes.
+// Three nodes on one Redis, as the page "Protect a login by failures only" configures them. Of a thousand wrong
+// logins at once exactly five reach the server. Correct ones cost nothing. Forward-auth with reports to another node
+// than the one that decided counts the same, and so do strikes.
 func TestLoginsByFailures(t *testing.T) {
 	var reached atomic.Int64
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -258,48 +258,63 @@ func checksum(s *rules.Snapshot, id []byte) []byte {
 // parseReservation returns what was taken under rules that still exist: what a deleted rule has counted no
 // longer counts.
 func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, err error) {
-	fail := func(why string) ([]taken, byte, error) {
-		return nil, 0, fmt.Errorf("reservation %.32q: %w: %s", text, penstock.ErrNoReservation, why)
-	}
-	if len(text) > MaxReservationID {
-		return fail("it is too long to be one")
-	}
-	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	rest, size := len(id)-headBytes-checksumBytes, takenBytes
-	if rest > 0 && id[1]&reservationCosts != 0 {
-		size += costBytes
-	}
-	if err != nil || rest < size || len(text) != base64.RawURLEncoding.EncodedLen(len(id)) { // the decoder skips line ends
-		return fail("it does not look like one")
-	}
-	body, sum := id[:len(id)-checksumBytes], id[len(id)-checksumBytes:]
-	if id[0] != reservationVersion && id[0] != reservationNumbers || subtle.ConstantTimeCompare(checksum(s, body), sum) == 0 {
-		return fail("it was not given out here, or under another key_secret")
-	}
-	for part := body[headBytes:]; len(part) > 0; {
-		if len(part) < size {
-			return fail("it does not look like one")
-		}
-		t := taken{snapshot: s, subject: storage.Subject(part[8:24]), nonce: binary.BigEndian.Uint64(part[24:])}
-		if size > takenBytes {
-			t.cost = int64(binary.BigEndian.Uint64(part[takenBytes:]))
-		}
-		r := s.Numbered(binary.BigEndian.Uint64(part))
-		override, limits := binary.BigEndian.Uint16(part[32:]), binary.BigEndian.Uint32(part[34:])
-		part = part[size:]
-		if override&withNumbers != 0 {
-			if part, err = t.readNumbers(part); err != nil {
-				return fail(err.Error())
-			}
-		}
-		if r != nil && t.find(r, override, limits) {
+	flags, rest, err := openReservation(s, text)
+	for err == nil && len(rest) > 0 {
+		t := taken{snapshot: s}
+		var exists bool
+		if exists, rest, err = t.read(rest, flags); exists && err == nil {
 			all = append(all, t)
 		}
 	}
-	if len(all) == 0 {
-		return fail("its rule is gone, or has other limits now")
+	if err == nil && len(all) == 0 {
+		err = errors.New("its rule is gone, or has other limits now")
 	}
-	return all, body[1], nil
+	if err != nil {
+		return nil, 0, fmt.Errorf("reservation %.32q: %w: %w", text, penstock.ErrNoReservation, err)
+	}
+	return all, flags, nil
+}
+
+var errNoReservation = errors.New("it does not look like one")
+
+// openReservation decodes a name and checks that a node with the same secret gave it out. It returns its flags, and
+// what the rules took.
+func openReservation(s *rules.Snapshot, text string) (flags byte, taken []byte, err error) {
+	if len(text) > MaxReservationID {
+		return 0, nil, errors.New("it is too long to be one")
+	}
+	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(id) < headBytes+takenBytes+checksumBytes || len(text) != base64.RawURLEncoding.EncodedLen(len(id)) { // the decoder skips line ends
+		return 0, nil, errNoReservation
+	}
+	body, sum := id[:len(id)-checksumBytes], id[len(id)-checksumBytes:]
+	if id[0] != reservationVersion && id[0] != reservationNumbers || subtle.ConstantTimeCompare(checksum(s, body), sum) == 0 {
+		return 0, nil, errors.New("it was not given out here, or under another key_secret")
+	}
+	return body[1], body[headBytes:], nil
+}
+
+// read reads what one rule took, reports whether the rule still exists with the same limits, and returns what follows.
+func (t *taken) read(part []byte, flags byte) (exists bool, rest []byte, err error) {
+	size := takenBytes
+	if flags&reservationCosts != 0 {
+		size += costBytes
+	}
+	if len(part) < size {
+		return false, nil, errNoReservation
+	}
+	t.subject, t.nonce = storage.Subject(part[8:24]), binary.BigEndian.Uint64(part[24:])
+	if flags&reservationCosts != 0 {
+		t.cost = int64(binary.BigEndian.Uint64(part[takenBytes:]))
+	}
+	override, rest := binary.BigEndian.Uint16(part[32:]), part[size:]
+	if override&withNumbers != 0 {
+		if rest, err = t.readNumbers(rest); err != nil {
+			return false, nil, err
+		}
+	}
+	r := t.snapshot.Numbered(binary.BigEndian.Uint64(part))
+	return r != nil && t.find(r, override, binary.BigEndian.Uint32(part[34:])), rest, nil
 }
 
 // readNumbers reads the numbers of limits, and returns what follows.

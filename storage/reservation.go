@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -117,17 +118,27 @@ func (s *Settlement) Validate() error {
 		return fail("no nonce to name what is meant")
 	case len(s.Charges) == 0 || len(s.Charges) > MaxCharges:
 		return fail("%d charges, must be from 1 to %d", len(s.Charges), MaxCharges)
-	case s.Lost && s.Verb != Release:
-		return fail("only a release can be of a lost ticket")
-	case s.Strike != nil && s.Verb != Settle:
-		return fail("only a settlement can be a strike")
-	case s.Verb == Renew && !isReserveTime(s.TTL):
-		return fail("ttl %v is not from %v to %v", s.TTL, algorithm.MinWindow, MaxReserve)
+	}
+	if err := s.validateVerb(); err != nil {
+		return fail("%v", err)
 	}
 	for i := range s.Charges {
 		if err := s.validateCharge(i); err != nil {
 			return fail("%v", err)
 		}
+	}
+	return nil
+}
+
+// validateVerb checks what only some verbs have.
+func (s *Settlement) validateVerb() error {
+	switch {
+	case s.Lost && s.Verb != Release:
+		return errors.New("only a release can be of a lost ticket")
+	case s.Strike != nil && s.Verb != Settle:
+		return errors.New("only a settlement can be a strike")
+	case s.Verb == Renew && !isReserveTime(s.TTL):
+		return fmt.Errorf("ttl %v is not from %v to %v", s.TTL, algorithm.MinWindow, MaxReserve)
 	}
 	return nil
 }

@@ -198,9 +198,9 @@ func parseDedup(w *words) (*algorithm.Dedup, error) {
 	return t.Compile()
 }
 
-// parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "settle nonce 7 of 1 striking passes", "release nonce 7 again", "renew
-// nonce 7 for 10m passes", "refund of 3 passes", "ban for 1h", "lift", "reset" or "charge late 3 of 0s with
-// nonce 9". It returns false for anything else.
+// parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "settle nonce 7 of 1 striking passes",
+// "release nonce 7 again", "renew nonce 7 for 10m passes", "refund of 3 passes", "ban for 1h", "lift", "reset" or
+// "charge late 3 of 0s with nonce 9". It returns false for anything else.
 func (p *scenarioParser) parseAround(at algorithm.Instant, clauses []string) (_ *aroundEvent, ok bool, err error) {
 	w := &words{left: strings.Fields(clauses[0])}
 	e := &aroundEvent{at: at}

@@ -18,9 +18,9 @@ import (
 // auth answers a proxy that asks about a request of its client: with 200, or with the response for the client.
 //
 // A proxy that can send a request after the response reports how it ended: to the reservation in the header
-// X-Penstock-Reservation, or by the request id that it gave. If none comes, a permit is free again when its time to live
-// ends, and a charge that the response would have corrected stays. Requests are not held for a leaky bucket, as proxies
-// do not wait for long: a request that would have to wait is denied.
+// X-Penstock-Reservation, or by the request id that it gave. If none comes, a permit is free again when its time to
+// live ends, and a charge that the response would have corrected stays. Requests are not held for a leaky bucket, as
+// proxies do not wait for long: a request that would have to wait is denied.
 func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 	x := a.begin()
 	defer a.end(x)
