@@ -91,7 +91,7 @@ func (l *Limiter) conclude(ctx context.Context, c *Conclusion, v *Verdict) error
 	if c.Verb == Renew {
 		s.TTL = cmp.Or(c.TTL, l.reserve)
 	}
-	var out storage.Settled
+	var out storage.SettleOutcome
 	if err := settler.Settle(ctx, &s, &out); err != nil {
 		return err
 	}

@@ -200,7 +200,7 @@ func FuzzLimit(f *testing.F) {
 			return
 		}
 		if m.Full >= maxProduct || m.Most >= maxProduct || m.Capacity+m.Overdraft > MaxCount || m.Life <= 0 || m.Life > 2*MaxWindow.Microseconds() || CodeLife(LifeCode(m.Life)) < m.Life || m.Tick*m.Ticks != m.Window {
-			t.Errorf("%v: numbers out of bounds: %+v", l, m.Numbers)
+			t.Errorf("%v: numbers out of bounds: %+v", l, m.Constants)
 		}
 		now := Instant(uint64(at) % uint64(MaxInstant+1))
 		fuzzCharge(t, m, now, int64(uint64(cost)%(MaxCount+1)))

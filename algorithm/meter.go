@@ -34,12 +34,12 @@ func (k Kind) Fixed() bool { return k != KindLog && k != KindLeases }
 // safe for concurrent use.
 type Meter struct {
 	limit Limit
-	Numbers
+	Constants
 	calendar *calendar
 }
 
-// Numbers are a meter's constants, for stores that decide outside this process.
-type Numbers struct {
+// Constants are a meter's constants, for stores that decide outside this process.
+type Constants struct {
 	Kind        Kind
 	CountDenied bool
 	CountAll    bool   // stores count beyond the limit, up to MaxCount; see [Meter.IsOver]
@@ -90,7 +90,7 @@ func (l Limit) Compile() (*Meter, error) {
 		return nil, err
 	}
 	m := &Meter{limit: l}
-	n := &m.Numbers
+	n := &m.Constants
 	n.CountDenied = l.CountDenied
 	n.Count = l.Count
 	n.Capacity = l.capacity()

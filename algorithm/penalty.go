@@ -168,16 +168,16 @@ func (p *Penalty) Lift(s PenaltyState, now Instant) PenaltyState {
 	return PenaltyState{At: now, Bans: s.Bans}
 }
 
-// A Standing is what a penalty's state means for a subject at an instant.
-type Standing struct {
+// A PenaltyStatus is what a penalty's state means for a subject at an instant.
+type PenaltyStatus struct {
 	Strikes     int64   // of the current series
 	Bans        int64   // so far, until they are forgiven
 	BannedUntil Instant // 0: not banned
 }
 
 // Standing interprets a state that Weigh brought up to now.
-func (p *Penalty) Standing(s PenaltyState, now Instant) Standing {
-	standing := Standing{Strikes: s.Strikes, Bans: s.Bans}
+func (p *Penalty) Standing(s PenaltyState, now Instant) PenaltyStatus {
+	standing := PenaltyStatus{Strikes: s.Strikes, Bans: s.Bans}
 	if int64(now-s.At)+s.Length >= p.Within {
 		standing.Strikes = 0 // the series has ended
 	}

@@ -52,7 +52,7 @@ func (e *Engine) decideAtOnce(ctx context.Context, calls []penstock.Call, verdic
 
 func (e *Engine) decideBatch(ctx context.Context, store storage.BatchStore, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	works := make([]*work, len(calls))
-	turns := make([]storage.Turn, 0, len(calls))
+	turns := make([]storage.BatchItem, 0, len(calls))
 	asks := make([]bool, len(calls))
 	for i := range calls {
 		works[i] = e.works.Get().(*work)
@@ -74,7 +74,7 @@ func (e *Engine) decideBatch(ctx context.Context, store storage.BatchStore, call
 }
 
 // takeEach is take for a batch. If the store panics, it is unknown how far it came.
-func takeEach(ctx context.Context, store storage.BatchStore, turns []storage.Turn) {
+func takeEach(ctx context.Context, store storage.BatchStore, turns []storage.BatchItem) {
 	err := func() (err error) {
 		defer contain(&err)
 		store.TakeEach(ctx, turns)

@@ -69,7 +69,7 @@ func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penst
 	if v.Quality == penstock.QualityExact {
 		echoed = t.rule
 	}
-	var out storage.Settled
+	var out storage.SettleOutcome
 	if err := e.settle(ctx, settler, &s, &out); err != nil {
 		if errors.Is(err, penstock.ErrInvalid) && t.isShadow() {
 			return nil
@@ -132,7 +132,7 @@ func (t *taken) outcome(r *penstock.Response, cost int64, known bool) (_ int64, 
 }
 
 // report adds the store's answer to the verdict.
-func (t *taken) report(v *penstock.Verdict, s *storage.Settlement, out *storage.Settled, policies []string) {
+func (t *taken) report(v *penstock.Verdict, s *storage.Settlement, out *storage.SettleOutcome, policies []string) {
 	v.Now = out.Now
 	if s.Verb == penstock.Renew {
 		v.ReservedFor = shorter(v.ReservedFor, renewedFor(s, out))
@@ -153,7 +153,7 @@ func (t *taken) report(v *penstock.Verdict, s *storage.Settlement, out *storage.
 }
 
 // renewedFor returns how long everything that was renewed stays reserved.
-func renewedFor(s *storage.Settlement, out *storage.Settled) time.Duration {
+func renewedFor(s *storage.Settlement, out *storage.SettleOutcome) time.Duration {
 	ttl := out.Until.Sub(out.Now)
 	for _, c := range s.Charges {
 		if c.Meter.Kind == algorithm.KindLeases {
@@ -183,7 +183,7 @@ func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store
 			}
 		}
 		if len(s.Charges) > 0 {
-			var out storage.Settled
+			var out storage.SettleOutcome
 			if err := e.settle(ctx, settler, &s, &out); errors.Is(err, penstock.ErrUnavailable) {
 				e.settleLater(settler, &s, nil)
 			}
@@ -192,7 +192,7 @@ func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store
 }
 
 // settle asks a store, and turns a panic into an error.
-func (e *Engine) settle(ctx context.Context, settler storage.Settler, s *storage.Settlement, out *storage.Settled) (err error) {
+func (e *Engine) settle(ctx context.Context, settler storage.Settler, s *storage.Settlement, out *storage.SettleOutcome) (err error) {
 	defer contain(&err)
 	if e.now != nil {
 		s.Now = e.now()

@@ -34,7 +34,7 @@ func (s *wavering) Take(ctx context.Context, t *storage.Ticket, out *storage.Out
 }
 
 // TakeEach overrides that of the embedded store.
-func (s *wavering) TakeEach(ctx context.Context, turns []storage.Turn) {
+func (s *wavering) TakeEach(ctx context.Context, turns []storage.BatchItem) {
 	for i := range turns {
 		turns[i].Err = s.Take(ctx, &turns[i].Ticket, &turns[i].Outcome)
 	}
@@ -193,10 +193,10 @@ func TestKnownBansHold(t *testing.T) {
 // A misled store learns something else than the shared store has answered.
 type misled struct {
 	*memstore.Store
-	mislead func(*storage.Knowledge) *storage.Knowledge // nil: nothing
+	mislead func(*storage.StateReport) *storage.StateReport // nil: nothing
 }
 
-func (s *misled) Adopt(k *storage.Knowledge) {
+func (s *misled) Adopt(k *storage.StateReport) {
 	if k = s.mislead(k); k != nil {
 		s.Store.Adopt(k)
 	}
@@ -232,20 +232,20 @@ func TestContinuesFromTheSharedStateNotices(t *testing.T) {
 		if complaint := trial(newFleet(t, 2, text(algorithm), 10, 5, newLocal(t)), algorithm); complaint != "" {
 			t.Errorf("%s: a sound fleet: %s", algorithm, complaint)
 		}
-		for name, mislead := range map[string]func(last, k *storage.Knowledge) *storage.Knowledge{
-			"learns nothing": func(_, _ *storage.Knowledge) *storage.Knowledge { return nil },
-			"never learns of usage": func(_, k *storage.Knowledge) *storage.Knowledge {
+		for name, mislead := range map[string]func(last, k *storage.StateReport) *storage.StateReport{
+			"learns nothing": func(_, _ *storage.StateReport) *storage.StateReport { return nil },
+			"never learns of usage": func(_, k *storage.StateReport) *storage.StateReport {
 				k.State.Used, k.State.Previous, k.State.FreeAt = 0, 0, 0
 				return k
 			},
-			"adds instead of replacing": func(last, k *storage.Knowledge) *storage.Knowledge {
+			"adds instead of replacing": func(last, k *storage.StateReport) *storage.StateReport {
 				k.State.Used += last.State.Used
 				return k
 			},
 		} {
 			misleading := newFleet(t, 2, text(algorithm), 10, 5, func() penstock.Store {
-				var last storage.Knowledge
-				return &misled{newMemory(t), func(k *storage.Knowledge) *storage.Knowledge {
+				var last storage.StateReport
+				return &misled{newMemory(t), func(k *storage.StateReport) *storage.StateReport {
 					told := *k
 					k = mislead(&last, &told)
 					last = told

@@ -22,10 +22,10 @@ import (
 
 // An echo is the memory for updating the local store, reused for the next request.
 type echo struct {
-	turn   storage.Turn
+	turn   storage.BatchItem
 	groups [1]storage.Group
 	charge [1]algorithm.Charge
-	known  storage.Knowledge
+	known  storage.StateReport
 }
 
 // countsHere reports whether this node decides the rule by its own counters while the shared store is
@@ -41,7 +41,7 @@ func (e *Engine) echo(w *work) {
 		return
 	}
 	x := &w.echo
-	x.known = storage.Knowledge{Now: out.Now, Given: w.turn.Ticket.Now != 0}
+	x.known = storage.StateReport{Now: out.Now, Given: w.turn.Ticket.Now != 0}
 	shares, states := e.sharesFor(w.snapshot), out.States
 	for i := range w.asked {
 		g, r := &w.turn.Ticket.Groups[i], w.asked[i].rule
@@ -126,13 +126,13 @@ func (x *echo) tell(e *Engine, shares *shares, r *rules.Rule, who storage.Subjec
 
 // echoSettled updates the local store with the settled cost of a reservation of the shared one, and with the ban that
 // the settlement may have caused.
-func (e *Engine) echoSettled(r *rules.Rule, s *storage.Settlement, out *storage.Settled) {
+func (e *Engine) echoSettled(r *rules.Rule, s *storage.Settlement, out *storage.SettleOutcome) {
 	if e.local == nil || r == nil || s.Verb != penstock.Settle || !out.Allowed || out.Again {
 		return
 	}
 	x := new(echo)
 	if s.Strike != nil {
-		x.known = storage.Knowledge{Now: out.Now, Given: s.Now != 0}
+		x.known = storage.StateReport{Now: out.Now, Given: s.Now != 0}
 		x.learnBan(e, &storage.Group{Subject: s.Subject, Penalty: s.Strike}, out.BannedUntil)
 	}
 	if countsHere(r) {

@@ -274,7 +274,7 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err e
 }
 
 // ask asks the shared store to decide a ticket.
-func (e *Engine) ask(ctx context.Context, t *storage.Turn) error {
+func (e *Engine) ask(ctx context.Context, t *storage.BatchItem) error {
 	if err := e.books.settle(ctx, t.Ticket.Groups); err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (e *Engine) ask(ctx context.Context, t *storage.Turn) error {
 }
 
 // take asks a store, and turns a panic into an error: a store that panics has not answered.
-func take(ctx context.Context, store penstock.Store, t *storage.Turn) (err error) {
+func take(ctx context.Context, store penstock.Store, t *storage.BatchItem) (err error) {
 	defer contain(&err)
 	return store.Take(ctx, &t.Ticket, &t.Outcome)
 }

@@ -47,7 +47,7 @@ func (c clocked) Take(ctx context.Context, t *storage.Ticket, out *storage.Outco
 	return c.Store.Take(ctx, t, out)
 }
 
-func (c clocked) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (c clocked) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	s.Now = *c.now
 	return c.Store.Settle(ctx, s, out)
 }

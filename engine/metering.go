@@ -47,7 +47,7 @@ func addMetering(m *penstock.Metering, r *rules.Rule, reserved int64) {
 // settlement leaves it out. A store that does not answer allows it: the response is under way, and what it costs is
 // settled when the store answers again.
 func (e *Engine) extend(ctx context.Context, c *penstock.Conclusion, all []taken, flags byte, v *penstock.Verdict) error {
-	var turn storage.Turn
+	var turn storage.BatchItem
 	if e.now != nil {
 		turn.Ticket.Now = e.now()
 	}
@@ -84,7 +84,7 @@ func (e *Engine) extend(ctx context.Context, c *penstock.Conclusion, all []taken
 }
 
 // askMore asks the store that took the reservation.
-func (e *Engine) askMore(ctx context.Context, t *storage.Turn, local bool) error {
+func (e *Engine) askMore(ctx context.Context, t *storage.BatchItem, local bool) error {
 	if local {
 		return take(ctx, e.local, t)
 	}
@@ -92,7 +92,7 @@ func (e *Engine) askMore(ctx context.Context, t *storage.Turn, local bool) error
 }
 
 // bookMore notes what the local store was charged, for the shared one.
-func (e *Engine) bookMore(t *storage.Turn) {
+func (e *Engine) bookMore(t *storage.BatchItem) {
 	for i := range t.Ticket.Groups {
 		g := &t.Ticket.Groups[i]
 		for _, charge := range g.Charges {

@@ -371,7 +371,7 @@ type settlingStore interface {
 	storage.Settler
 }
 
-func (f *flaky) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (f *flaky) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	err := f.settlingStore.Settle(ctx, s, out)
 	f.settled.Add(1)
 	if f.losses.Add(-1) >= 0 {

@@ -71,7 +71,7 @@ func (e *Engine) refundGroup(ctx context.Context, c *penstock.Call, v *penstock.
 	if len(s.Charges) == 0 {
 		return nil
 	}
-	var out storage.Settled
+	var out storage.SettleOutcome
 	err := e.giveBack(ctx, a.rule, &s, &out)
 	if errors.Is(err, penstock.ErrNoReservation) || errors.Is(err, penstock.ErrClosed) {
 		return nil // it was denied, is older than maxReturn, or has been given back
@@ -89,7 +89,7 @@ func (e *Engine) refundGroup(ctx context.Context, c *penstock.Call, v *penstock.
 // giveBack asks the shared store. Under a rule that this node counts itself, it also asks the local store,
 // except for a release that the shared store has answered. A release that the shared store did not confirm is
 // sent again. A refund is not, because it could take effect twice: the charge stays.
-func (e *Engine) giveBack(ctx context.Context, r *rules.Rule, s *storage.Settlement, out *storage.Settled) error {
+func (e *Engine) giveBack(ctx context.Context, r *rules.Rule, s *storage.Settlement, out *storage.SettleOutcome) error {
 	shared, ok := e.store.(storage.Settler)
 	if !ok {
 		return fmt.Errorf("%w: %T cannot", penstock.ErrInvalid, e.store)
@@ -103,7 +103,7 @@ func (e *Engine) giveBack(ctx context.Context, r *rules.Rule, s *storage.Settlem
 	if !ok || !countsHere(r) || !isDown && s.Verb == penstock.Release {
 		return err
 	}
-	var counted storage.Settled
+	var counted storage.SettleOutcome
 	if here := e.settle(ctx, local, s, &counted); isDown && here == nil {
 		*out, err = counted, nil
 	}

@@ -39,7 +39,7 @@ func (a *absent) Take(ctx context.Context, t *storage.Ticket, out *storage.Outco
 	return a.Store.Take(ctx, t, out)
 }
 
-func (a *absent) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (a *absent) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	if err := a.err(); err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func (s *tampered) Take(ctx context.Context, t *storage.Ticket, out *storage.Out
 	return s.Store.Take(ctx, t, out)
 }
 
-func (s *tampered) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
+func (s *tampered) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
 	if s.settle != nil {
 		s.settle(what)
 	}

@@ -54,7 +54,7 @@ type party struct {
 	apart   bool // none of their groups are added up
 	invalid bool // one of them is invalid
 	denied  bool // one of them is denied without the store
-	turn    storage.Turn
+	turn    storage.BatchItem
 	ends    []int // of the decisions of the ticket's groups
 }
 

@@ -130,7 +130,7 @@ func (e *Engine) confirm(u *unconfirmed) bool {
 			return false
 		}
 		s.turns <- struct{}{}
-		var out storage.Settled
+		var out storage.SettleOutcome
 		err := e.settle(context.Background(), u.settler, &u.settlement, &out)
 		<-s.turns
 		if err == nil {

@@ -212,7 +212,7 @@ func TestLostTakes(t *testing.T) {
 // A silentReleases store confirms releases of lost tickets and does not send them.
 type silentReleases struct{ breakerStore }
 
-func (s silentReleases) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
+func (s silentReleases) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
 	if what.Lost {
 		return nil
 	}
@@ -245,7 +245,7 @@ func (s *lateTaker) Take(ctx context.Context, t *storage.Ticket, out *storage.Ou
 	return fmt.Errorf("%w: for the test", penstock.ErrUnavailable)
 }
 
-func (s *lateTaker) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
+func (s *lateTaker) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
 	what.Lost = !s.forgets
 	if err := s.breakerStore.Settle(ctx, what, out); errors.Is(err, penstock.ErrUnavailable) {
 		return err
@@ -282,7 +282,7 @@ type unsettled struct {
 	settled atomic.Int64
 }
 
-func (s *unsettled) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
+func (s *unsettled) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
 	if err := s.err.Load(); err != nil {
 		return *err
 	}

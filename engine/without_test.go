@@ -29,9 +29,11 @@ type panics struct{}
 
 func (panics) Take(context.Context, *storage.Ticket, *storage.Outcome) error { panic("take") }
 
-func (panics) Settle(context.Context, *storage.Settlement, *storage.Settled) error { panic("settle") }
+func (panics) Settle(context.Context, *storage.Settlement, *storage.SettleOutcome) error {
+	panic("settle")
+}
 
-func (panics) TakeEach(context.Context, []storage.Turn) { panic("take each") }
+func (panics) TakeEach(context.Context, []storage.BatchItem) { panic("take each") }
 
 // stopped returns a store whose server has stopped.
 func stopped(t *testing.T) *redisstore.Store {

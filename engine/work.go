@@ -15,7 +15,7 @@ type work struct {
 	snapshot *rules.Snapshot
 	matched  rules.Match
 
-	turn    storage.Turn
+	turn    storage.BatchItem
 	asked   []asked            // one for each group of the ticket
 	charges []algorithm.Charge // of all groups
 

@@ -11,7 +11,7 @@ const latest = algorithm.Instant(10_000_000)
 
 // Adopt implements [storage.Follower]. An adopted counter carries the instant at which it was true, which
 // every kind of state allows. That is how Adopt recognises an answer that arrives out of order.
-func (s *Store) Adopt(k *storage.Knowledge) {
+func (s *Store) Adopt(k *storage.StateReport) {
 	if k.Now <= 0 || k.Now > algorithm.MaxInstant {
 		return
 	}
@@ -22,7 +22,7 @@ func (s *Store) Adopt(k *storage.Knowledge) {
 	case m == nil && k.Penalty != nil:
 		s.adoptBan(k)
 	case m != nil && m.Kind != algorithm.KindLeases && m.CanEver(1):
-		w := works.Get().(*work)
+		w := works.Get().(*workspace)
 		w.store = s
 		w.layOutKnowledge(k)
 		w.lock()
@@ -34,7 +34,7 @@ func (s *Store) Adopt(k *storage.Knowledge) {
 }
 
 // layOutKnowledge presents the knowledge as a ticket, so that the same code finds its state and makes room.
-func (w *work) layOutKnowledge(k *storage.Knowledge) {
+func (w *workspace) layOutKnowledge(k *storage.StateReport) {
 	w.ownCharge[0] = algorithm.Charge{Meter: k.Meter, Cost: 1}
 	w.ownGroup[0] = storage.Group{Subject: k.Subject, Charges: w.ownCharge[:]}
 	w.own = storage.Ticket{Groups: w.ownGroup[:]}
@@ -45,7 +45,7 @@ func (w *work) layOutKnowledge(k *storage.Knowledge) {
 	w.list()
 }
 
-func (w *work) adopt(k *storage.Knowledge) {
+func (w *workspace) adopt(k *storage.StateReport) {
 	it, m := &w.items[0], k.Meter
 	s := it.look()
 	if s != nil && s.isShared() { // other keys share it too, so this answer must not replace it
@@ -85,7 +85,7 @@ func usedAt(m *algorithm.Meter, st algorithm.State, at algorithm.Instant) int64 
 }
 
 // adoptLog adds the entries that a denial by the other store's log proves.
-func (w *work) adoptLog(it *item, k *storage.Knowledge) {
+func (w *workspace) adoptLog(it *item, k *storage.StateReport) {
 	m, from := k.Meter, k.State.FreeAt
 	if from <= 0 || from+algorithm.Instant(m.Window) <= k.Now || from > k.Now {
 		return
@@ -110,9 +110,9 @@ func (w *work) adoptLog(it *item, k *storage.Knowledge) {
 
 // adoptBan replaces the known state of a ban. A ban is dated by its start, which here is when this store
 // learns of it.
-func (s *Store) adoptBan(k *storage.Knowledge) {
+func (s *Store) adoptBan(k *storage.StateReport) {
 	key, number := keyOf(&k.Subject, algorithm.PenaltyFingerprint, s.seed)
-	p := spot{key: key, sh: &s.shards[number>>s.shift]}
+	p := slotRef{key: key, sh: &s.shards[number>>s.shift]}
 	p.sh.mu.Lock()
 	defer p.sh.mu.Unlock()
 	at := p.look()
@@ -132,7 +132,7 @@ func (s *Store) adoptBan(k *storage.Knowledge) {
 		if k.Given {
 			t.Now = k.Now
 		}
-		if p.sh.makeRoom(1, &room{&t, s.seed, k.Now}) != nil {
+		if p.sh.makeRoom(1, &roomRequest{&t, s.seed, k.Now}) != nil {
 			return
 		}
 	}

@@ -42,12 +42,12 @@ func TestAdoptOutOfOrder(t *testing.T) {
 			for seed := range uint64(200) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				shared, follower := open(t, Options{MaxBytes: MinBytes}), open(t, Options{MaxBytes: MinBytes})
-				var told []storage.Knowledge
+				var told []storage.StateReport
 				now := adoptedAt
 				for range 2 + random.IntN(30) {
 					now += algorithm.Instant(random.Int64N(3) * random.Int64N(100_000)) // often the same instant
 					out := at(t, shared, m, now, 1+random.Int64N(4))
-					told = append(told, storage.Knowledge{Meter: m, State: out.States[0], Now: now})
+					told = append(told, storage.StateReport{Meter: m, State: out.States[0], Now: now})
 				}
 				random.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
 				for i := range told {
@@ -71,7 +71,7 @@ func TestAdoptAfterOwnAdmissions(t *testing.T) {
 			s := open(t, Options{MaxBytes: 1 << 20})
 			adopt := func(now algorithm.Instant, used int64) {
 				fresh, _, _ := m.Weigh(algorithm.State{}, now, 0, 0)
-				s.Adopt(&storage.Knowledge{Meter: m, State: m.Charge(fresh, used), Now: now})
+				s.Adopt(&storage.StateReport{Meter: m, State: m.Charge(fresh, used), Now: now})
 			}
 			expect := func(what string, want int64) {
 				t.Helper()
@@ -119,7 +119,7 @@ func TestAdoptDenialByLog(t *testing.T) {
 					at(t, s, m, adoptedAt+3*i*second, 1)
 				}
 				for range 2 { // the second time adds nothing new
-					s.Adopt(&storage.Knowledge{Meter: m, State: out.States[0], Cost: cost, Now: now})
+					s.Adopt(&storage.StateReport{Meter: m, State: out.States[0], Cost: cost, Now: now})
 				}
 				for _, c := range []int64{cost, 10} {
 					if at(t, s, m, retry-1, c).Allowed {
@@ -153,7 +153,7 @@ func TestForget(t *testing.T) {
 					return
 				}
 				fresh, _, _ := m.Weigh(algorithm.State{}, now, 0, 0)
-				s.Adopt(&storage.Knowledge{Meter: m, State: m.Charge(fresh, used), Now: now})
+				s.Adopt(&storage.StateReport{Meter: m, State: m.Charge(fresh, used), Now: now})
 			}
 			expect := func(want int64) {
 				t.Helper()
@@ -193,7 +193,7 @@ func TestForgetBan(t *testing.T) {
 		return out.Groups[0].BannedUntil == adoptedAt+1000
 	}
 	hear := func(now, until algorithm.Instant) {
-		s.Adopt(&storage.Knowledge{Penalty: penalty, Now: now, BannedUntil: until})
+		s.Adopt(&storage.StateReport{Penalty: penalty, Now: now, BannedUntil: until})
 	}
 	for i, step := range []struct {
 		do   func()
@@ -221,7 +221,7 @@ func TestFollowsTheClock(t *testing.T) {
 		defer s.Close()
 		m := adoptable["window"].MustCompile()
 		now := s.clock.now
-		hear := func(now algorithm.Instant) { s.Adopt(&storage.Knowledge{Meter: m, Now: now}) }
+		hear := func(now algorithm.Instant) { s.Adopt(&storage.StateReport{Meter: m, Now: now}) }
 		if got := now(); got != realNow() {
 			t.Errorf("the clock is %d before anything was heard, not this machine's, %d", got, realNow())
 		}
@@ -253,7 +253,7 @@ func TestFollowsTheClock(t *testing.T) {
 			}
 		}
 		// An instant that a ticket brings says nothing about the clock.
-		s.Adopt(&storage.Knowledge{Meter: m, Now: 5, Given: true})
+		s.Adopt(&storage.StateReport{Meter: m, Now: 5, Given: true})
 		if got := now() - base; got != 1_800_000*ms {
 			t.Errorf("after a given instant: %d µs", got)
 		}

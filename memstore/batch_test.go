@@ -32,7 +32,7 @@ func TestTakeEachIsTakeInOrder(t *testing.T) {
 	now := algorithm.Instant(1_700_000_000_000_000)
 	allowed, denied := 0, 0
 	for size := range 60 {
-		turns := make([]storage.Turn, size)
+		turns := make([]storage.BatchItem, size)
 		for i := range turns {
 			now += algorithm.Instant(r.IntN(50_000))
 			turns[i].Ticket = storage.Ticket{Now: now}

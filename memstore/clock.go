@@ -15,7 +15,7 @@ type clock struct {
 	anchored atomic.Int64 // ns since start of the last offset check
 	offset   atomic.Int64 // ns to add to the time since start to get the wall clock
 
-	followed followed // the clock of the store that this one replaces as a fallback
+	followed followedClock // the clock of the store that this one replaces as a fallback
 }
 
 const anchorFor = 10 * time.Millisecond

@@ -56,7 +56,7 @@ func hammer(t *testing.T, s *Store, m *algorithm.Meter, d time.Duration, batch i
 		})
 		group.Go(func() {
 			var mine []span
-			turns := make([]storage.Turn, batch)
+			turns := make([]storage.BatchItem, batch)
 			for i := range turns {
 				turns[i].Ticket = *single(1, m, 1)
 			}

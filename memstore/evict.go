@@ -19,7 +19,7 @@ func hasList(s *slot) bool { return s.isSpilled() }
 // evict samples adjacent slots at a random position and removes the record of a request that would expire
 // first. It never removes a record of the ticket itself. It reports whether it found one. If a record is
 // forgotten, its duplicates are charged; forgetting anything else would undercount.
-func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
+func (sh *shard) evict(r *roomRequest, wanted func(*slot) bool) bool {
 	size := sh.size()
 	if size == 0 {
 		return false
@@ -55,7 +55,7 @@ func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
 }
 
 // isOwn reports whether the slot belongs to a subject that the ticket charges, or to this request.
-func (r *room) isOwn(s *slot) bool {
+func (r *roomRequest) isOwn(s *slot) bool {
 	for i := range r.ticket.Groups {
 		g := &r.ticket.Groups[i]
 		switch {

@@ -76,7 +76,7 @@ func ExampleStore_Settle() {
 		Verb:    storage.Settle,
 		Charges: []algorithm.Charge{{Meter: tokens, Cost: 250}},
 	}
-	var settled storage.Settled
+	var settled storage.SettleOutcome
 	err = store.Settle(ctx, &settlement, &settled)
 	fmt.Println("settled:", settled.Allowed, settled.Decisions[0].Remaining, err)
 	err = store.Settle(ctx, &settlement, &settled) // the reply was lost: send it again
@@ -181,7 +181,7 @@ func ExampleStore_Settle_leases() {
 		Now: noon, Subject: alice, Nonce: 1, Charges: []algorithm.Charge{{Meter: atOnce}},
 		Verb: storage.Renew, TTL: 30 * time.Second,
 	}
-	var settled storage.Settled
+	var settled storage.SettleOutcome
 	fmt.Println(store.Settle(ctx, &settlement, &settled), settled.Until.Sub(noon))
 	settlement.Verb = storage.Release
 	fmt.Println(store.Settle(ctx, &settlement, &settled), settled.Decisions[0].Used)

@@ -7,10 +7,10 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A followed is an estimate of another store's clock, taken from its answers. It runs on this machine's
+// A followedClock is an estimate of another store's clock, taken from its answers. It runs on this machine's
 // monotonic clock, which does not step. It may be behind by the transit time of an answer, and it is never
 // ahead unless the other clock stepped back.
-type followed struct {
+type followedClock struct {
 	began time.Time
 	ahead atomic.Int64 // µs to add to the time since began to get the other clock; 0: no clock is followed
 	heard atomic.Int64 // the last instant compared
@@ -22,7 +22,7 @@ const (
 	trustFor     = 1_000_000 // µs after which a later answer counts even if it is behind
 )
 
-func (f *followed) now() (_ algorithm.Instant, ok bool) {
+func (f *followedClock) now() (_ algorithm.Instant, ok bool) {
 	ahead := f.ahead.Load()
 	if ahead == 0 {
 		return 0, false
@@ -32,7 +32,7 @@ func (f *followed) now() (_ algorithm.Instant, ok bool) {
 
 // hear compares the clock with the instant of an answer that has just arrived. Of the answers within about
 // a second, only the fastest counts: it is the one furthest ahead.
-func (f *followed) hear(now algorithm.Instant) {
+func (f *followedClock) hear(now algorithm.Instant) {
 	if since := int64(now) - f.heard.Load(); since >= 0 && since < compareEvery {
 		return
 	}

@@ -20,7 +20,7 @@ func fill(t *testing.T, s *Store, now algorithm.Instant) (slots []storage.Group)
 	for n := uint64(0); ; n++ {
 		ticket := single(n, one, 1)
 		ticket.Now = now
-		if s.shardOf(&ticket.Groups[0].Subject).makeRoom(1, &room{ticket, s.seed, now}) != nil {
+		if s.shardOf(&ticket.Groups[0].Subject).makeRoom(1, &roomRequest{ticket, s.seed, now}) != nil {
 			break
 		}
 		take(t, s, ticket)
@@ -62,7 +62,7 @@ func TestNoRoomForAGuard(t *testing.T) {
 		return out
 	}
 	settle := func(charges ...algorithm.Charge) error {
-		return s.Settle(t.Context(), &storage.Settlement{Now: now, Subject: me, Nonce: 1, Charges: charges}, new(storage.Settled))
+		return s.Settle(t.Context(), &storage.Settlement{Now: now, Subject: me, Nonce: 1, Charges: charges}, new(storage.SettleOutcome))
 	}
 	type everything struct {
 		Outcome      storage.Outcome
@@ -186,7 +186,7 @@ func TestFullStoreStaysSoundWithGuards(t *testing.T) {
 				for i := range what.Charges {
 					what.Charges[i].Cost = r.Int64N(4)
 				}
-				err := s.Settle(t.Context(), &what, new(storage.Settled))
+				err := s.Settle(t.Context(), &what, new(storage.SettleOutcome))
 				if err != nil && !errors.Is(err, storage.ErrFull) && !errors.Is(err, storage.ErrNoReservation) && !errors.Is(err, storage.ErrClosed) {
 					t.Fatal(err)
 				}

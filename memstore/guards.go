@@ -10,19 +10,19 @@ import (
 // A guard locates what a group needs besides its charges: its subject's ban, its record, the budget for
 // duplicates and its reservation. All of them are in the subject's shard.
 type guard struct {
-	penalty, record, reservation spot
+	penalty, record, reservation slotRef
 
-	mended   bool          // the penalty's state was written by a wrong clock
-	unstruck bool          // there is no room for a strike
-	budget   item          // duplicates are charged to it
-	repeats  storage.Found // the state of the budget
+	mended   bool                 // the penalty's state was written by a wrong clock
+	unstruck bool                 // there is no room for a strike
+	budget   item                 // duplicates are charged to it
+	repeats  storage.ChargeResult // the state of the budget
 }
 
 // guardSlots is the largest number of slots that a guard can add.
 const guardSlots = 4
 
-func (v *guard) spots() [guardSlots]*spot {
-	return [...]*spot{&v.penalty, &v.record, &v.budget.spot, &v.reservation}
+func (v *guard) spots() [guardSlots]*slotRef {
+	return [...]*slotRef{&v.penalty, &v.record, &v.budget.slotRef, &v.reservation}
 }
 
 // newSlots counts the slots that the shard may have to add for the guard.
@@ -41,7 +41,7 @@ func (v *guard) letGo() {
 	}
 }
 
-func (w *work) listGuards() {
+func (w *workspace) listGuards() {
 	w.guards = slices.Grow(w.guards, len(w.ticket.Groups))[:len(w.ticket.Groups)]
 	w.sights = slices.Grow(w.sights, len(w.ticket.Groups))[:len(w.ticket.Groups)]
 	clear(w.guards)
@@ -53,21 +53,21 @@ func (w *work) listGuards() {
 		first += len(g.Charges)
 		if g.Penalty != nil {
 			k, _ := keyOf(&g.Subject, algorithm.PenaltyFingerprint, seed)
-			v.penalty = spot{key: k, sh: sh}
+			v.penalty = slotRef{key: k, sh: sh}
 		}
 		if g.Remembers() {
 			k, _ := keyOf(&g.Subject, g.Dedup.Budget.Fingerprint, seed)
-			v.budget = item{spot: spot{key: k, sh: sh}, Charge: algorithm.Charge{Meter: g.Dedup.Budget, Cost: 1}, tag: tagOf(&g.Subject)}
-			v.record = spot{key: callKey(&g.Subject, &g.Call, seed), sh: sh}
+			v.budget = item{slotRef: slotRef{key: k, sh: sh}, Charge: algorithm.Charge{Meter: g.Dedup.Budget, Cost: 1}, tag: tagOf(&g.Subject)}
+			v.record = slotRef{key: callKey(&g.Subject, &g.Call, seed), sh: sh}
 		}
 		if g.Reserve != 0 {
-			v.reservation = spot{key: reservationKey(&g.Subject, w.ticket.Nonce, seed), sh: sh}
+			v.reservation = slotRef{key: reservationKey(&g.Subject, w.ticket.Nonce, seed), sh: sh}
 		}
 	}
 }
 
 // sightsOrNil returns nil if no group is guarded.
-func (w *work) sightsOrNil() []storage.Sight {
+func (w *workspace) sightsOrNil() []storage.GuardResult {
 	if len(w.sights) == 0 {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (w *work) sightsOrNil() []storage.Sight {
 // weighGuards checks for bans and duplicates and marks the charges accordingly: under a ban they leave no
 // trace, and those of a duplicate are only read, except for permits. No two groups share a guard, so it
 // does not matter that independent groups are decided later.
-func (w *work) weighGuards() {
+func (w *workspace) weighGuards() {
 	first := 0
 	for i := range w.guards {
 		g, sight := &w.ticket.Groups[i], &w.sights[i]
@@ -93,7 +93,7 @@ func (w *work) weighGuards() {
 	}
 }
 
-func (w *work) weighGuard(g *storage.Group, v *guard, sight *storage.Sight) {
+func (w *workspace) weighGuard(g *storage.Group, v *guard, sight *storage.GuardResult) {
 	if g.Penalty != nil {
 		s := v.penalty.look()
 		sight.Penalty, sight.Banned, v.mended = g.Penalty.Weigh(s.penalty(), w.now)
@@ -104,7 +104,7 @@ func (w *work) weighGuard(g *storage.Group, v *guard, sight *storage.Sight) {
 		if g.Dedup.Recalls(sight.First, w.now) {
 			w.weigh(&v.budget, &v.repeats)
 			sight.Replay = v.repeats.Passes
-			if v.budget.missing && v.budget.sh.makeRoom(1, &room{w.ticket, w.store.seed, w.now}) != nil {
+			if v.budget.missing && v.budget.sh.makeRoom(1, &roomRequest{w.ticket, w.store.seed, w.now}) != nil {
 				sight.Replay = false // a duplicate that cannot be counted is charged
 			}
 		}
@@ -116,7 +116,7 @@ func (w *work) weighGuard(g *storage.Group, v *guard, sight *storage.Sight) {
 
 // planGuards marks what the guards may write. For independent groups, which are not decided yet, it marks
 // everything they could write. For the others it counts the strikes.
-func (w *work) planGuards(taken bool) {
+func (w *workspace) planGuards(taken bool) {
 	first := 0
 	for i := range w.guards {
 		g, v, sight := &w.ticket.Groups[i], &w.guards[i], &w.sights[i]
@@ -137,7 +137,7 @@ func (w *work) planGuards(taken bool) {
 
 // strike counts a strike if the group's own charges deny it, and marks the penalty's state if it must be
 // written.
-func (w *work) strike(i int, found []storage.Found) {
+func (w *workspace) strike(i int, found []storage.ChargeResult) {
 	if len(w.guards) == 0 {
 		return
 	}
@@ -155,7 +155,7 @@ func (w *work) strike(i int, found []storage.Found) {
 }
 
 // holdGuards makes room for the lists of guards.
-func (w *work) holdGuards(r *room) error {
+func (w *workspace) holdGuards(r *roomRequest) error {
 	for i := range w.guards {
 		g, v := &w.ticket.Groups[i], &w.guards[i]
 		if v.record.wanted && g.Names() && !w.sights[i].Replay {
@@ -178,7 +178,7 @@ func (w *work) holdGuards(r *room) error {
 }
 
 // writeGuards writes the guards according to the outcome.
-func (w *work) writeGuards(out *storage.Outcome) {
+func (w *workspace) writeGuards(out *storage.Outcome) {
 	first := 0
 	for i := range w.guards {
 		g, v := &w.ticket.Groups[i], &w.guards[i]
@@ -198,14 +198,14 @@ func (w *work) writeGuards(out *storage.Outcome) {
 	}
 }
 
-func (w *work) chargeBudget(v *guard) {
+func (w *workspace) chargeBudget(v *guard) {
 	w.apply(&v.budget, &v.repeats, true)
 	d := v.budget.Meter.Report(w.now, algorithm.Result{State: v.repeats.State, Cost: 1, Passes: true, Taken: true})
 	w.date(&v.budget, &d)
 }
 
 // remember writes the record and the reservation of an admitted request.
-func (w *work) remember(g *storage.Group, v *guard, nonce uint64, decisions []algorithm.Decision) {
+func (w *workspace) remember(g *storage.Group, v *guard, nonce uint64, decisions []algorithm.Decision) {
 	record := algorithm.Record{First: w.now, Nonce: nonce}
 	w.receipts = w.receipts[:0]
 	for j := range decisions {

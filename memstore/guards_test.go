@@ -63,7 +63,7 @@ func TestGuardsDoNotAllocate(t *testing.T) {
 		ticket := &storage.Ticket{Nonce: 1, Groups: []storage.Group{g}}
 		settlement := &storage.Settlement{Subject: g.Subject, Charges: g.Charges, Verb: storage.Release}
 		var out storage.Outcome
-		var settled storage.Settled
+		var settled storage.SettleOutcome
 		n := uint64(0)
 		run := func() {
 			n++
@@ -327,7 +327,7 @@ func TestRecordsAndReservationsChangeTheirSize(t *testing.T) {
 	}
 	settlement := &storage.Settlement{Now: now, Subject: me, Nonce: 7, Charges: charges}
 	for again := range 2 { // the actual cost is higher than the reserved cost
-		var out storage.Settled
+		var out storage.SettleOutcome
 		if err := s.Settle(t.Context(), settlement, &out); err != nil || !out.Allowed || out.Again != (again == 1) {
 			t.Errorf("%+v, %v", out, err)
 		}

@@ -17,7 +17,7 @@ func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	if err := ctx.Err(); err != nil {
 		return ended("charge late", err)
 	}
-	w := works.Get().(*work)
+	w := works.Get().(*workspace)
 	w.store = s
 	w.layOutLate(c)
 	w.lock()
@@ -32,7 +32,7 @@ func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 }
 
 // layOutLate presents the charge as a ticket, so that the same code finds its states and makes room.
-func (w *work) layOutLate(c *storage.LateCharge) {
+func (w *workspace) layOutLate(c *storage.LateCharge) {
 	g := storage.Group{Subject: c.Subject, Charges: make([]algorithm.Charge, len(c.Amounts))}
 	for i, a := range c.Amounts {
 		g.Charges[i].Meter = a.Meter
@@ -49,10 +49,10 @@ type lateItem struct {
 	entries []algorithm.Entry // to insert into a log
 }
 
-func (w *work) chargeLate(c *storage.LateCharge) error {
+func (w *workspace) chargeLate(c *storage.LateCharge) error {
 	w.now = w.store.instant(w.ticket)
 	clear(w.found)
-	record := spot{key: lateKey(&c.Subject, c.Nonce, w.store.seed), sh: w.items[0].sh}
+	record := slotRef{key: lateKey(&c.Subject, c.Nonce, w.store.seed), sh: w.items[0].sh}
 	if record.look() != nil {
 		return nil
 	}
@@ -75,15 +75,15 @@ func (w *work) chargeLate(c *storage.LateCharge) error {
 			w.saveLate(&w.items[i], &after[i])
 		}
 	}
-	w.report(&storage.Settled{}) // report also dates what was written
+	w.report(&storage.SettleOutcome{}) // report also dates what was written
 	s := record.slotApart()
 	s.head = head(w.now, w.now+algorithm.Instant(c.TTL()), apart|givenFlag(w.isGiven()))
 	return nil
 }
 
 // makeRoomForLate makes room for all writes, including the record of the charge.
-func (w *work) makeRoomForLate(after []lateItem) error {
-	r := &room{w.ticket, w.store.seed, w.now}
+func (w *workspace) makeRoomForLate(after []lateItem) error {
+	r := &roomRequest{w.ticket, w.store.seed, w.now}
 	n := uint32(1)
 	for i := range w.items {
 		if it := &w.items[i]; it.wanted && it.missing {
@@ -103,7 +103,7 @@ func (w *work) makeRoomForLate(after []lateItem) error {
 	return nil
 }
 
-func (w *work) saveLate(it *item, after *lateItem) {
+func (w *workspace) saveLate(it *item, after *lateItem) {
 	if it.Meter.Kind != algorithm.KindLog {
 		it.save(after.state)
 		return

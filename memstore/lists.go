@@ -22,7 +22,7 @@ func (it *item) list(s *slot) []algorithm.Entry {
 
 // makeBlock ensures that the list has room for what a ticket with this number of lists can add: one entry
 // for each, in case all have the same state, and one that a log begins with.
-func (it *item) makeBlock(lists int, r *room) error {
+func (it *item) makeBlock(lists int, r *roomRequest) error {
 	sh := it.sh
 	sh.needLists()
 	s := it.slot()
@@ -47,7 +47,7 @@ func (it *item) makeBlock(lists int, r *room) error {
 
 // doWithout handles a list that cannot grow: an existing log becomes coarser, and a new one is shared.
 // Permits cannot be kept in any other way, so they are refused.
-func (it *item) doWithout(n int, r *room) error {
+func (it *item) doWithout(n int, r *roomRequest) error {
 	s := it.slot()
 	if s == nil && it.canShare() && !it.reserved && it.share(r, new(uint32)) {
 		return nil
@@ -70,7 +70,7 @@ func (sh *shard) needLists() {
 
 // allocEvicting returns a block for n entries, evicting other lists if necessary, or 0 if even that does
 // not help.
-func (sh *shard) allocEvicting(n int, r *room) block {
+func (sh *shard) allocEvicting(n int, r *roomRequest) block {
 	const tries = 8
 	b := sh.lists.alloc(n)
 	if b != 0 || sh.reclaimFor(r, noShare, func() bool { b = sh.lists.alloc(n); return b != 0 }) {
@@ -136,7 +136,7 @@ func (it *item) wrote(s *slot, at algorithm.Instant) {
 
 // applyList is apply for logs and permits. It weighs again, because expired lists may have been removed to
 // make room.
-func (w *work) applyList(it *item, f *storage.Found, taken bool) {
+func (w *workspace) applyList(it *item, f *storage.ChargeResult, taken bool) {
 	s := it.slot()
 	if it.writes(taken) {
 		if s == nil {
@@ -175,7 +175,7 @@ func (it *item) sum(list []algorithm.Entry, now algorithm.Instant, cost int64, p
 }
 
 // record adds to a log what is admitted, or counted although denied; otherwise it only repairs the log.
-func (w *work) record(it *item, log []algorithm.Entry, taken bool) (_ []algorithm.Entry, amount int64) {
+func (w *workspace) record(it *item, log []algorithm.Entry, taken bool) (_ []algorithm.Entry, amount int64) {
 	m := it.Meter
 	weight := m.WeighLog(log, w.now, it.Need())
 	switch {
@@ -187,7 +187,7 @@ func (w *work) record(it *item, log []algorithm.Entry, taken bool) (_ []algorith
 	return m.RecordLog(log, weight, amount), amount
 }
 
-func (w *work) lease(m *algorithm.Meter, leases []algorithm.Entry, taken bool) []algorithm.Entry {
+func (w *workspace) lease(m *algorithm.Meter, leases []algorithm.Entry, taken bool) []algorithm.Entry {
 	if taken {
 		return m.TakeLease(leases, w.now, w.ticket.Nonce)
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// work is the scratch space of a settlement, and of a ticket with several charges, lists or guards.
-type work struct {
+// workspace is the scratch space of a settlement, and of a ticket with several charges, lists or guards.
+type workspace struct {
 	store    *Store
 	ticket   *storage.Ticket
 	now      algorithm.Instant
 	items    []item // one for each charge, in the ticket's order
-	found    []storage.Found
+	found    []storage.ChargeResult
 	guards   []guard // one for each group; none if no group is guarded
-	sights   []storage.Sight
+	sights   []storage.GuardResult
 	shards   []uint64 // distinct, ascending, locked
 	receipts []algorithm.Receipt
 
@@ -27,7 +27,7 @@ type work struct {
 
 // An item is one charge.
 type item struct {
-	spot
+	slotRef
 	algorithm.Charge
 	tag      uint32            // of the subject's rule
 	carried  []algorithm.Entry // the contents of the shared log, for a log that is added
@@ -41,10 +41,10 @@ type item struct {
 	at       algorithm.Instant // the date of what was written
 }
 
-var works = sync.Pool{New: func() any { return new(work) }}
+var works = sync.Pool{New: func() any { return new(workspace) }}
 
 func (s *Store) takeMany(t *storage.Ticket, out *storage.Outcome) error {
-	w := works.Get().(*work)
+	w := works.Get().(*workspace)
 	w.store, w.ticket = s, t
 	w.list()
 	w.lock()
@@ -56,14 +56,14 @@ func (s *Store) takeMany(t *storage.Ticket, out *storage.Outcome) error {
 }
 
 // list fills in the items and guards.
-func (w *work) list() {
+func (w *workspace) list() {
 	guarded := false
 	for i := range w.ticket.Groups {
 		g := &w.ticket.Groups[i]
 		guarded = guarded || g.Guarded()
 		for j, c := range g.Charges {
 			k, index := w.store.locate(&g.Subject, c.Meter)
-			w.items = append(w.items, item{spot: spot{key: k, sh: &w.store.shards[index]}, Charge: c, alone: g.Alone, reserved: g.Reserve != 0, tag: tagOf(&g.Subject)})
+			w.items = append(w.items, item{slotRef: slotRef{key: k, sh: &w.store.shards[index]}, Charge: c, alone: g.Alone, reserved: g.Reserve != 0, tag: tagOf(&g.Subject)})
 			if j == 0 {
 				w.shards = append(w.shards, index)
 			}
@@ -76,7 +76,7 @@ func (w *work) list() {
 }
 
 // lock takes the locks in ascending order, so that tickets that share shards cannot deadlock.
-func (w *work) lock() {
+func (w *workspace) lock() {
 	if len(w.shards) > 1 {
 		slices.Sort(w.shards)
 		w.shards = slices.Compact(w.shards)
@@ -86,7 +86,7 @@ func (w *work) lock() {
 	}
 }
 
-func (w *work) unlock() {
+func (w *workspace) unlock() {
 	for i := range w.items {
 		w.items[i].letGo()
 	}
@@ -98,13 +98,13 @@ func (w *work) unlock() {
 	}
 }
 
-func (w *work) forget() {
+func (w *workspace) forget() {
 	clear(w.items) // drops their pointers
 	clear(w.guards)
-	*w = work{items: w.items[:0], found: w.found[:0], guards: w.guards[:0], sights: w.sights[:0], shards: w.shards[:0], receipts: w.receipts[:0]}
+	*w = workspace{items: w.items[:0], found: w.found[:0], guards: w.guards[:0], sights: w.sights[:0], shards: w.shards[:0], receipts: w.receipts[:0]}
 }
 
-func (w *work) decide(out *storage.Outcome) error {
+func (w *workspace) decide(out *storage.Outcome) error {
 	w.now = w.store.instant(w.ticket)
 	w.weighGuards()
 	passes := w.weighAll()
@@ -126,7 +126,7 @@ func (w *work) decide(out *storage.Outcome) error {
 
 // dateAll dates what was written according to the decisions, and keeps what was only read for as long as
 // they say.
-func (w *work) dateAll(decisions []algorithm.Decision) {
+func (w *workspace) dateAll(decisions []algorithm.Decision) {
 	for i := range w.items {
 		it, d := &w.items[i], &decisions[i]
 		switch {
@@ -138,26 +138,26 @@ func (w *work) dateAll(decisions []algorithm.Decision) {
 	}
 }
 
-func (w *work) date(it *item, d *algorithm.Decision) {
+func (w *workspace) date(it *item, d *algorithm.Decision) {
 	s := it.slot()
 	date(s, it.at, d, w.isGiven(), w.now)
 	it.tighten(s)
 }
 
-func (w *work) isGiven() bool { return w.ticket.Now != 0 }
+func (w *workspace) isGiven() bool { return w.ticket.Now != 0 }
 
 // weighAll weighs every charge and reports whether the charges that are decided together pass.
-func (w *work) weighAll() (passes bool) {
+func (w *workspace) weighAll() (passes bool) {
 	for i := range w.items {
 		w.weigh(&w.items[i], &w.found[i])
 	}
 	return w.ticket.Together(w.found, w.sightsOrNil())
 }
 
-func (w *work) weigh(it *item, f *storage.Found) {
+func (w *workspace) weigh(it *item, f *storage.ChargeResult) {
 	m, need := it.Meter, it.Need()
 	s := it.look()
-	*f = storage.Found{}
+	*f = storage.ChargeResult{}
 	switch m.Kind {
 	case algorithm.KindLog:
 		weight := m.WeighLog(it.list(s), w.now, need)
@@ -181,8 +181,8 @@ func (it *item) mayWrite(taken bool) bool { return it.writes(taken || it.alone) 
 // makeRoom ensures that everything the ticket may write has room. It does not change any state of the
 // ticket, so nothing is half charged if there is no room. Tables come first: expired slots may disappear
 // there, so lists are looked up again afterwards.
-func (w *work) makeRoom(taken bool) error {
-	r := &room{w.ticket, w.store.seed, w.now}
+func (w *workspace) makeRoom(taken bool) error {
+	r := &roomRequest{w.ticket, w.store.seed, w.now}
 	for _, index := range w.shards {
 		sh := &w.store.shards[index]
 		n := w.newSlots(sh, taken)
@@ -212,7 +212,7 @@ func (w *work) makeRoom(taken bool) error {
 }
 
 // newSlots returns how many slots the ticket may add to a shard.
-func (w *work) newSlots(sh *shard, taken bool) (n uint32) {
+func (w *workspace) newSlots(sh *shard, taken bool) (n uint32) {
 	for i := range w.items {
 		if it := &w.items[i]; it.sh == sh && it.missing && it.mayWrite(taken) {
 			n++
@@ -225,7 +225,7 @@ func (w *work) newSlots(sh *shard, taken bool) (n uint32) {
 }
 
 // decideAlone decides the independent groups, one after the other.
-func (w *work) decideAlone() {
+func (w *workspace) decideAlone() {
 	first := 0
 	for g := range w.ticket.Groups {
 		group := &w.ticket.Groups[g]
@@ -245,7 +245,7 @@ func (w *work) decideAlone() {
 }
 
 // sight returns the sight of a group's guards, or nil if no group has any.
-func (w *work) sight(g int) *storage.Sight {
+func (w *workspace) sight(g int) *storage.GuardResult {
 	if len(w.sights) == 0 {
 		return nil
 	}
@@ -253,7 +253,7 @@ func (w *work) sight(g int) *storage.Sight {
 }
 
 // apply carries out a weighed charge: admitted, or denied by itself or by another charge.
-func (w *work) apply(it *item, f *storage.Found, taken bool) {
+func (w *workspace) apply(it *item, f *storage.ChargeResult, taken bool) {
 	m := it.Meter
 	if !m.Kind.Fixed() {
 		w.applyList(it, f, taken)

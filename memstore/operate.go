@@ -18,13 +18,13 @@ func (s *Store) Ban(ctx context.Context, b *storage.Ban) (until algorithm.Instan
 	}
 	t := &storage.Ticket{Now: b.Now, Groups: []storage.Group{{Subject: b.Subject, Penalty: b.Penalty}}}
 	k, number := keyOf(&b.Subject, algorithm.PenaltyFingerprint, s.seed)
-	p := spot{key: k, sh: &s.shards[number>>s.shift]}
+	p := slotRef{key: k, sh: &s.shards[number>>s.shift]}
 	p.sh.mu.Lock()
 	defer p.sh.mu.Unlock()
 	now := s.instant(t)
 	st := b.Apply(p.look().penalty(), now)
 	if p.missing {
-		if p.sh.makeRoom(1, &room{t, s.seed, now}) != nil {
+		if p.sh.makeRoom(1, &roomRequest{t, s.seed, now}) != nil {
 			return 0, fmt.Errorf("ban in memory: %w", p.sh.refuse())
 		}
 	}

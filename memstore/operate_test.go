@@ -25,7 +25,7 @@ func TestOperationsRefuse(t *testing.T) {
 			if isBad {
 				what.Nonce = 0
 			}
-			return s.Settle(ctx, what, new(storage.Settled))
+			return s.Settle(ctx, what, new(storage.SettleOutcome))
 		},
 		"ban": func(ctx context.Context, isBad bool) error {
 			ban := &storage.Ban{Subject: group.Subject, Penalty: penalty, Length: time.Hour}
@@ -85,7 +85,7 @@ func TestConcurrentOperations(t *testing.T) {
 	for worker := range uint64(workers) {
 		group.Go(func() {
 			var out storage.Outcome
-			var settled storage.Settled
+			var settled storage.SettleOutcome
 			for n := range uint64(calls) {
 				ticket := &storage.Ticket{Nonce: worker<<32 | n + 1, Groups: []storage.Group{
 					{Subject: subject(n % 2), Charges: charges, Reserve: time.Hour, Penalty: penalty},

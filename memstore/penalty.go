@@ -30,7 +30,7 @@ func (s *slot) setPenalty(st algorithm.PenaltyState, forgive int64, isBan, isGiv
 }
 
 // setPenalty writes a penalty's state, into a new slot if there is none. Room must have been made.
-func (p *spot) setPenalty(st algorithm.PenaltyState, forgive int64, isBan, isGiven bool) {
+func (p *slotRef) setPenalty(st algorithm.PenaltyState, forgive int64, isBan, isGiven bool) {
 	s := p.slot()
 	if s == nil {
 		s = p.sh.add(slot{key: p.key, head: state})

@@ -12,7 +12,7 @@ const helpShards = 16
 
 // reclaimFor removes expired state until there is enough room, first in this shard and then in others. It
 // reports whether there is enough. share limits how much the table of this shard shrinks.
-func (sh *shard) reclaimFor(r *room, share uint32, enough func() bool) bool {
+func (sh *shard) reclaimFor(r *roomRequest, share uint32, enough func() bool) bool {
 	if sh.reclaim(r, share) && enough() {
 		return true
 	}
@@ -37,7 +37,7 @@ func (sh *shard) reclaimFor(r *room, share uint32, enough func() bool) bool {
 }
 
 // holds reports whether the ticket holds the lock of a shard.
-func (r *room) holds(sh *shard) bool {
+func (r *roomRequest) holds(sh *shard) bool {
 	for i := range r.ticket.Groups {
 		if sh.memory.store.shardOf(&r.ticket.Groups[i].Subject) == sh {
 			return true
@@ -62,7 +62,7 @@ func (m *memory) nextToHelp(unit uint32) *shard {
 // reclaim removes all expired state except what the ticket itself uses. It reports whether it ran. At an
 // instant that the ticket brings, state written by the real clock goes first: such instants may go back,
 // and then state that had expired counts again.
-func (sh *shard) reclaim(r *room, share uint32) bool {
+func (sh *shard) reclaim(r *roomRequest, share uint32) bool {
 	unit := uint32(r.now >> reclaimUnit)
 	if sh.reclaimed == unit || sh.chunks == 0 {
 		return false

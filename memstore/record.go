@@ -22,7 +22,7 @@ func (sh *shard) record(s *slot) algorithm.Record {
 }
 
 // setRecord writes a new record. A block for its nonce must be held.
-func (p *spot) setRecord(r algorithm.Record, ttl int64, isGiven bool) {
+func (p *slotRef) setRecord(r algorithm.Record, ttl int64, isGiven bool) {
 	s := p.slotApart()
 	packed, flags := uint64(r.Departs)<<replayBits|uint64(r.Replays), apart|givenFlag(isGiven)
 	if r.Nonce != 0 {

@@ -42,7 +42,7 @@ func (sh *shard) reservation(s *slot, receipts []algorithm.Receipt) storage.Rese
 }
 
 // setReservation writes a reservation. A block for it must be held.
-func (p *spot) setReservation(subject *storage.Subject, r *storage.Reservation, now algorithm.Instant, isGiven bool) {
+func (p *slotRef) setReservation(subject *storage.Subject, r *storage.Reservation, now algorithm.Instant, isGiven bool) {
 	s := p.slotApart()
 	list := p.entries(s, reservationEntries(len(r.Receipts)))
 	ends := r.Until << 1

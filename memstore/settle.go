@@ -11,14 +11,14 @@ import (
 
 // Settle closes or renews what a group took under a nonce. It is one step under the lock of the subject's
 // shard; if it returns an error, nothing has changed.
-func (s *Store) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
+func (s *Store) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
 	if err := what.Validate(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return ended(what.Verb.String(), err)
 	}
-	w := works.Get().(*work)
+	w := works.Get().(*workspace)
 	w.store = s
 	w.layOut(what)
 	w.lock()
@@ -34,7 +34,7 @@ func (s *Store) Settle(ctx context.Context, what *storage.Settlement, out *stora
 
 // layOut presents the settlement as a ticket with a reservation, so that the same code finds its states and
 // makes room.
-func (w *work) layOut(what *storage.Settlement) {
+func (w *workspace) layOut(what *storage.Settlement) {
 	w.ownGroup[0] = storage.Group{Subject: what.Subject, Charges: what.Charges, Reserve: storage.MaxReserve, Penalty: what.Strike}
 	w.own = storage.Ticket{Now: what.Now, Nonce: what.Nonce, Groups: w.ownGroup[:]}
 	w.ticket = &w.own
@@ -44,10 +44,10 @@ func (w *work) layOut(what *storage.Settlement) {
 	}
 }
 
-func (w *work) settle(what *storage.Settlement, out *storage.Settled) error {
+func (w *workspace) settle(what *storage.Settlement, out *storage.SettleOutcome) error {
 	w.now = w.store.instant(w.ticket)
 	clear(w.found)
-	*out = storage.Settled{Now: w.now, Allowed: true, Decisions: out.Decisions}
+	*out = storage.SettleOutcome{Now: w.now, Allowed: true, Decisions: out.Decisions}
 	if what.Verb == storage.Refund {
 		w.refund()
 		w.report(out)
@@ -75,7 +75,7 @@ func (w *work) settle(what *storage.Settlement, out *storage.Settled) error {
 }
 
 // refund returns cost to the counters that exist.
-func (w *work) refund() {
+func (w *workspace) refund() {
 	for i := range w.items {
 		it := &w.items[i]
 		s := it.look()
@@ -90,7 +90,7 @@ func (w *work) refund() {
 }
 
 // reserved returns the settlement's reservation, or the zero value if there is none.
-func (w *work) reserved() storage.Reservation {
+func (w *workspace) reserved() storage.Reservation {
 	p := &w.guards[0].reservation
 	s := p.look()
 	if s == nil || !p.sh.isReservation(s, &w.ownGroup[0].Subject) {
@@ -102,7 +102,7 @@ func (w *work) reserved() storage.Reservation {
 }
 
 // settleLeases settles permits that have no reservation.
-func (w *work) settleLeases(what *storage.Settlement, out *storage.Settled) error {
+func (w *workspace) settleLeases(what *storage.Settlement, out *storage.SettleOutcome) error {
 	if !what.OnlyLeases() {
 		return storage.ErrNoReservation
 	}
@@ -129,18 +129,18 @@ func (w *work) settleLeases(what *storage.Settlement, out *storage.Settled) erro
 	return nil
 }
 
-func (w *work) holds(it *item) bool {
+func (w *workspace) holds(it *item) bool {
 	return it.Meter.HoldsLease(it.sh.list(it.slot()), w.now, w.ticket.Nonce)
 }
 
 // renewLease takes the permit again, which needs no additional room.
-func (w *work) renewLease(it *item) {
+func (w *workspace) renewLease(it *item) {
 	s := it.slot()
 	it.setList(s, it.Meter.TakeLease(it.sh.list(s), w.now, w.ticket.Nonce))
 }
 
 // dropLease releases the permit, if there is one.
-func (w *work) dropLease(it *item) {
+func (w *workspace) dropLease(it *item) {
 	s := it.slot()
 	if s == nil {
 		return
@@ -159,7 +159,7 @@ func (it *item) setOrDrop(s *slot, list []algorithm.Entry) {
 }
 
 // renew extends an open reservation and its permits, if it still has all of them.
-func (w *work) renew(what *storage.Settlement, r *storage.Reservation, out *storage.Settled) error {
+func (w *workspace) renew(what *storage.Settlement, r *storage.Reservation, out *storage.SettleOutcome) error {
 	isReserved := func(it *item) bool {
 		return it.Meter.Kind == algorithm.KindLeases && r.Receipt(it.Meter).Cost > 0
 	}
@@ -180,7 +180,7 @@ func (w *work) renew(what *storage.Settlement, r *storage.Reservation, out *stor
 }
 
 // close replaces the estimates with the actual costs, all or none.
-func (w *work) close(what *storage.Settlement, r *storage.Reservation, out *storage.Settled) error {
+func (w *workspace) close(what *storage.Settlement, r *storage.Reservation, out *storage.SettleOutcome) error {
 	for i := range w.items {
 		if it := &w.items[i]; it.Meter.Kind != algorithm.KindLeases {
 			more, ok := w.resettles(it, r.Receipt(it.Meter), what.Overage)
@@ -215,7 +215,7 @@ func (w *work) close(what *storage.Settlement, r *storage.Reservation, out *stor
 
 // strikeToClose returns the penalty's state after the strike of a settlement, and the end of the ban, if there
 // is one. It marks the state if it must be written.
-func (w *work) strikeToClose(p *algorithm.Penalty) (after algorithm.PenaltyState, until algorithm.Instant) {
+func (w *workspace) strikeToClose(p *algorithm.Penalty) (after algorithm.PenaltyState, until algorithm.Instant) {
 	if p == nil {
 		return after, 0
 	}
@@ -225,7 +225,7 @@ func (w *work) strikeToClose(p *algorithm.Penalty) (after algorithm.PenaltyState
 }
 
 // resettles returns how much to charge beyond the receipt, and whether that is allowed.
-func (w *work) resettles(it *item, receipt algorithm.Receipt, o algorithm.Overage) (more int64, ok bool) {
+func (w *workspace) resettles(it *item, receipt algorithm.Receipt, o algorithm.Overage) (more int64, ok bool) {
 	m, s := it.Meter, it.look()
 	more = it.Cost - receipt.Cost
 	if m.Kind == algorithm.KindLog { // ResettleLog would change it
@@ -237,8 +237,8 @@ func (w *work) resettles(it *item, receipt algorithm.Receipt, o algorithm.Overag
 
 // makeRoomToClose is makeRoom for a settlement: it makes room for the additional charges and for the costs
 // that a closed reservation remembers.
-func (w *work) makeRoomToClose() error {
-	r := &room{w.ticket, w.store.seed, w.now}
+func (w *workspace) makeRoomToClose() error {
+	r := &roomRequest{w.ticket, w.store.seed, w.now}
 	sh := &w.store.shards[w.shards[0]]
 	n, costs := uint32(0), 0
 	if p := &w.guards[0].penalty; p.wanted && p.missing {
@@ -272,7 +272,7 @@ func (w *work) makeRoomToClose() error {
 func (it *item) closesWith() bool { return it.Meter.Kind != algorithm.KindLeases && it.Cost > 0 }
 
 // resettle charges or returns the difference. If a log is gone, there is nothing to return.
-func (w *work) resettle(it *item, receipt algorithm.Receipt, o algorithm.Overage) {
+func (w *workspace) resettle(it *item, receipt algorithm.Receipt, o algorithm.Overage) {
 	m, s := it.Meter, it.slot()
 	if s == nil && !it.wanted {
 		return
@@ -290,7 +290,7 @@ func (w *work) resettle(it *item, receipt algorithm.Receipt, o algorithm.Overage
 }
 
 // keepClosed keeps the closed reservation until its end, with its final costs.
-func (w *work) keepClosed(what *storage.Settlement, r *storage.Reservation) {
+func (w *workspace) keepClosed(what *storage.Settlement, r *storage.Reservation) {
 	closed := storage.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true, Receipts: r.Receipts[:0]}
 	for i := range w.items {
 		if it := &w.items[i]; it.closesWith() {
@@ -302,7 +302,7 @@ func (w *work) keepClosed(what *storage.Settlement, r *storage.Reservation) {
 }
 
 // report fills in the current numbers, as a peek would, except for what was refused.
-func (w *work) report(out *storage.Settled) {
+func (w *workspace) report(out *storage.SettleOutcome) {
 	out.Decisions = slices.Grow(out.Decisions[:0], len(w.items))[:len(w.items)]
 	for i := range w.items {
 		it, more := &w.items[i], w.found[i].Amount

@@ -68,18 +68,18 @@ func (sh *shard) add(s slot) *slot {
 	return at
 }
 
-// room says for which ticket and at which instant room is made.
-type room struct {
+// roomRequest says for which ticket and at which instant room is made.
+type roomRequest struct {
 	ticket *storage.Ticket
 	seed   uint64
 	now    algorithm.Instant
 }
 
-func (r *room) isGiven() bool { return r.ticket.Now != 0 }
+func (r *roomRequest) isGiven() bool { return r.ticket.Now != 0 }
 
 // clock returns the instant at which state may be forgotten. If the ticket brings its own instant, that is
 // 0, which is before everything.
-func (r *room) clock() algorithm.Instant {
+func (r *roomRequest) clock() algorithm.Instant {
 	if r.isGiven() {
 		return 0
 	}
@@ -87,7 +87,7 @@ func (r *room) clock() algorithm.Instant {
 }
 
 // makeRoom ensures that n keys can be added. It moves slots.
-func (sh *shard) makeRoom(n uint32, r *room) error {
+func (sh *shard) makeRoom(n uint32, r *roomRequest) error {
 	now := r.clock()
 	if janitor := &sh.memory.store.janitor; now != 0 && !janitor.started.Load() {
 		janitor.start(sh.memory.store)

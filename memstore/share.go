@@ -61,7 +61,7 @@ func (sh *shard) findShared(k key, fingerprint uint64, tag uint32) *slot {
 
 // share returns the key of the counter to charge instead of the key's own. That counter exists, or there is
 // room to add it beside others that are about to be added.
-func (sh *shard) share(k key, fingerprint uint64, tag uint32, r *room, adding *uint32) (_ key, ok bool) {
+func (sh *shard) share(k key, fingerprint uint64, tag uint32, r *roomRequest, adding *uint32) (_ key, ok bool) {
 	for level := range sharedLevels {
 		other := sh.memory.sharedKey(k, fingerprint, tag, level)
 		found := sh.find(other) != nil
@@ -85,13 +85,13 @@ func (sh *shard) keptRoom(level int) uint32 {
 }
 
 // hasSharedRoom reports whether n shared counters can be added.
-func (sh *shard) hasSharedRoom(level int, n uint32, r *room) bool {
+func (sh *shard) hasSharedRoom(level int, n uint32, r *roomRequest) bool {
 	fits := func() bool { return sh.table.hasRoom(n + sh.keptRoom(level)) }
 	return fits() || level == 0 && sh.grow(n, r.clock(), true) && fits()
 }
 
 // placeOne returns the slot for a new state of one key: its own, or a shared one.
-func (sh *shard) placeOne(k key, fingerprint uint64, tag uint32, r *room) (*slot, error) {
+func (sh *shard) placeOne(k key, fingerprint uint64, tag uint32, r *roomRequest) (*slot, error) {
 	if sh.makeRoom(1, r) == nil {
 		return sh.add(slot{key: k, head: state}), nil
 	}
@@ -110,7 +110,7 @@ func (sh *shard) placeOne(k key, fingerprint uint64, tag uint32, r *room) (*slot
 // released, nor may states that do not fit into a slot.
 func (it *item) canShare() bool { return it.Meter.Kind != algorithm.KindLeases && !isWide(it.Meter) }
 
-// slot is [spot.slot]. Another group of the ticket may have added the key's own counter after the item was
+// slot is [slotRef.slot]. Another group of the ticket may have added the key's own counter after the item was
 // assigned a shared one.
 func (it *item) slot() *slot {
 	if it.shared {
@@ -118,7 +118,7 @@ func (it *item) slot() *slot {
 			return s
 		}
 	}
-	return it.spot.slot()
+	return it.slotRef.slot()
 }
 
 // look is slot, and notes whether there is one. For a key without its own counter, it returns the shared
@@ -137,7 +137,7 @@ func (it *item) look() *slot {
 }
 
 // share makes the item charge a shared counter.
-func (it *item) share(r *room, adding *uint32) bool {
+func (it *item) share(r *roomRequest, adding *uint32) bool {
 	k, ok := it.sh.share(it.key, it.Meter.Fingerprint, it.tag, r, adding)
 	if ok {
 		it.key, it.own, it.shared = k, it.key, true
@@ -149,7 +149,7 @@ func (it *item) share(r *room, adding *uint32) bool {
 // counters need their own slots, or the ticket is refused. Other limits get shared counters. Strikes and
 // records of requests come last, because the limits work without them: a key beyond capacity is limited but
 // not banned, since a ban must not affect others, and its duplicates are charged.
-func (w *work) divide(sh *shard, taken bool, r *room) error {
+func (w *workspace) divide(sh *shard, taken bool, r *roomRequest) error {
 	free, adding := sh.free(), uint32(0)
 	first := 0
 	for g := range w.ticket.Groups {
@@ -183,7 +183,7 @@ func (w *work) divide(sh *shard, taken bool, r *room) error {
 
 // divideAmongGuards gives the free slots to strikes and records of requests, and withdraws those that get
 // none.
-func (w *work) divideAmongGuards(sh *shard, free uint32) {
+func (w *workspace) divideAmongGuards(sh *shard, free uint32) {
 	for g := range w.guards {
 		v := &w.guards[g]
 		if n := v.record.newSlots(); v.record.sh == sh && n > free {
@@ -200,14 +200,14 @@ func (w *work) divideAmongGuards(sh *shard, free uint32) {
 }
 
 // leaveUnstruck withdraws a strike for which there is no room.
-func (w *work) leaveUnstruck(g int) {
+func (w *workspace) leaveUnstruck(g int) {
 	v := &w.guards[g]
 	v.penalty.wanted, v.unstruck = false, true
 	w.sights[g].Penalty, _, _ = w.ticket.Groups[g].Penalty.Weigh(algorithm.PenaltyState{}, w.now)
 }
 
 // newSlots returns 1 if the spot needs a new slot, and 0 otherwise.
-func (p *spot) newSlots() uint32 {
+func (p *slotRef) newSlots() uint32 {
 	if p.wanted && p.missing {
 		return 1
 	}

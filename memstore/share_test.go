@@ -310,7 +310,7 @@ func TestMappingOutlivesTheStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		turns := make([]storage.Turn, 500)
+		turns := make([]storage.BatchItem, 500)
 		for j := range turns {
 			turns[j].Ticket = *single(uint64(i+j), m, 1)
 		}

@@ -4,8 +4,8 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A spot is where a ticket expects a slot. Slots move, so the spot finds its slot by key each time.
-type spot struct {
+// A slotRef is where a ticket expects a slot. Slots move, so the spot finds its slot by key each time.
+type slotRef struct {
 	key
 	sh      *shard
 	missing bool  // no slot was found
@@ -13,10 +13,10 @@ type spot struct {
 	block   block // for a new list, until it has a slot
 }
 
-func (p *spot) slot() *slot { return p.sh.find(p.key) }
+func (p *slotRef) slot() *slot { return p.sh.find(p.key) }
 
 // look is slot, and notes whether there is one.
-func (p *spot) look() *slot {
+func (p *slotRef) look() *slot {
 	s := p.slot()
 	p.missing = s == nil
 	return s
@@ -24,7 +24,7 @@ func (p *spot) look() *slot {
 
 // slotApart returns the slot of a request or a reservation, and adds it if there is none. Room must have
 // been made.
-func (p *spot) slotApart() *slot {
+func (p *slotRef) slotApart() *slot {
 	if s := p.slot(); s != nil {
 		return s
 	}
@@ -32,7 +32,7 @@ func (p *spot) slotApart() *slot {
 }
 
 // holdBlock ensures that a list of n entries can replace what the slot holds.
-func (p *spot) holdBlock(n int, r *room) error {
+func (p *slotRef) holdBlock(n int, r *roomRequest) error {
 	p.sh.needLists()
 	if s := p.slot(); s != nil && s.isSpilled() && n <= cap(p.sh.list(s)) {
 		return nil
@@ -44,7 +44,7 @@ func (p *spot) holdBlock(n int, r *room) error {
 }
 
 // entries turns the slot into a list of n entries for the caller to write. The block must be held.
-func (p *spot) entries(s *slot, n int) []algorithm.Entry {
+func (p *slotRef) entries(s *slot, n int) []algorithm.Entry {
 	if p.block != 0 {
 		p.sh.release(s)
 		s.head |= spilled
@@ -56,7 +56,7 @@ func (p *spot) entries(s *slot, n int) []algorithm.Entry {
 }
 
 // letGo frees a block that was held but not used.
-func (p *spot) letGo() {
+func (p *slotRef) letGo() {
 	if p.block != 0 {
 		p.sh.lists.free(p.block)
 		p.block = 0

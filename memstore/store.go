@@ -105,7 +105,7 @@ func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 // TakeEach decides each turn by itself, in order. While one is decided, the states of those that follow are
 // fetched: with many subjects, a decision spends most of its time waiting for memory. The clock is read
 // once for several turns. Its instant still lies between the call and the return.
-func (s *Store) TakeEach(ctx context.Context, turns []storage.Turn) {
+func (s *Store) TakeEach(ctx context.Context, turns []storage.BatchItem) {
 	const ahead = 8
 	for i := range min(ahead, len(turns)) {
 		s.fetchAhead(&turns[i].Ticket)
@@ -164,17 +164,17 @@ func (s *Store) takeOne(t *storage.Ticket, out *storage.Outcome, now algorithm.I
 	if before.At > now && t.Now == 0 {
 		now = s.clock.now() // the wait for the lock was long: the old instant would look like a clock that was set back
 	}
-	var found [1]storage.Found
+	var found [1]storage.ChargeResult
 	st, passes, repaired := m.Weigh(before, now, cost, t.MaxDelay)
 	st, write := charge(m, st, cost, passes, repaired)
 	if write && at == nil {
 		var err error
-		if at, err = sh.placeOne(k, m.Fingerprint, tagOf(&g.Subject), &room{t, s.seed, now}); err != nil {
+		if at, err = sh.placeOne(k, m.Fingerprint, tagOf(&g.Subject), &roomRequest{t, s.seed, now}); err != nil {
 			sh.mu.Unlock()
 			return err
 		}
 	}
-	found[0] = storage.Found{State: st, Passes: passes}
+	found[0] = storage.ChargeResult{State: st, Passes: passes}
 	out.Settle(t, now, found[:], nil)
 	if write {
 		sh.save(at, m.Kind, st)

@@ -41,8 +41,8 @@ type part struct {
 	outcome storage.Outcome
 
 	now    algorithm.Instant // from the script's reply
-	found  []storage.Found
-	sights []storage.Sight
+	found  []storage.ChargeResult
+	sights []storage.GuardResult
 }
 
 // takeAcross decides a ticket whose subjects live in several slots.
@@ -181,7 +181,7 @@ func (s *Store) undo(ctx context.Context, parts []part, hold uint64) error {
 }
 
 // undoGroup returns what a group has taken. It takes effect once: the second time, there is no reservation.
-func (s *Store) undoGroup(ctx context.Context, t *storage.Ticket, i int, hold uint64) (amended, error) {
+func (s *Store) undoGroup(ctx context.Context, t *storage.Ticket, i int, hold uint64) (amendReply, error) {
 	g := &t.Groups[i]
 	a := amendment{now: t.Now, verb: verbUndo, nonce: t.Nonce, hold: newHoldID(hold, i), length: holdTime.Microseconds()}
 	a.keys.add(appendSubjectKey(nil, s.prefix, g.Subject))

@@ -19,16 +19,16 @@ const (
 	clearingLife = time.Minute
 )
 
-// A Clearing says that a key was reset or its ban lifted. Nodes then forget what they knew of it before
+// A ClearEvent says that a key was reset or its ban lifted. Nodes then forget what they knew of it before
 // that instant.
-type Clearing struct {
+type ClearEvent struct {
 	Subject storage.Subject
 	At      algorithm.Instant
 	Lift    bool // only the ban
 }
 
 // announcement encodes a clearing: what was done, and to which subject.
-func (c *Clearing) announcement() string {
+func (c *ClearEvent) announcement() string {
 	if c.Lift {
 		return "l" + string(c.Subject[:])
 	}
@@ -38,7 +38,7 @@ func (c *Clearing) announcement() string {
 func (s *Store) clearingsKey() string { return s.prefix + "{cleared}" }
 
 // announce publishes a clearing to all nodes.
-func (s *Store) announce(ctx context.Context, c Clearing) error {
+func (s *Store) announce(ctx context.Context, c ClearEvent) error {
 	args := []string{strconv.FormatInt(int64(c.At), 10), c.announcement(), strconv.Itoa(MaxClearings), strconv.FormatInt(clearingLife.Microseconds(), 10)}
 	client := s.conns.Load().pipelined
 	_, err := s.do(ctx, client, client.B().Eval().Script(clearText).Numkeys(1).Key(s.clearingsKey()).Arg(args...).Build())
@@ -50,7 +50,7 @@ func (s *Store) announce(ctx context.Context, c Clearing) error {
 
 // Clearings returns the resets and lifted bans of about the last minute, the oldest first. If there were
 // more than MaxClearings, it returns the newest.
-func (s *Store) Clearings(ctx context.Context) (all []Clearing, err error) {
+func (s *Store) Clearings(ctx context.Context) (all []ClearEvent, err error) {
 	if err := s.checkConnected(); err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (s *Store) Clearings(ctx context.Context) (all []Clearing, err error) {
 	}
 	for _, z := range scores {
 		if len(z.Member) == 1+len(storage.Subject{}) && (z.Member[0] == 'l' || z.Member[0] == 'r') {
-			all = append(all, Clearing{Subject: storage.Subject([]byte(z.Member[1:])), At: algorithm.Instant(z.Score), Lift: z.Member[0] == 'l'})
+			all = append(all, ClearEvent{Subject: storage.Subject([]byte(z.Member[1:])), At: algorithm.Instant(z.Score), Lift: z.Member[0] == 'l'})
 		}
 	}
 	return all, nil

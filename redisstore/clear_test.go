@@ -15,7 +15,7 @@ import (
 func TestClearings(t *testing.T) {
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store, other := open(t, o), open(t, o)
-		clearings := func() []redisstore.Clearing {
+		clearings := func() []redisstore.ClearEvent {
 			t.Helper()
 			all, err := other.Clearings(t.Context())
 			if err != nil {

@@ -27,7 +27,7 @@ func TestNewConnectsLater(t *testing.T) {
 	_, sizeErr := store.Size(t.Context())
 	_, clearingsErr := store.Clearings(t.Context())
 	for what, err := range map[string]error{
-		"take": store.Take(t.Context(), ticket, &out), "settle": store.Settle(t.Context(), settlement(ticket, storage.Release), new(storage.Settled)),
+		"take": store.Take(t.Context(), ticket, &out), "settle": store.Settle(t.Context(), settlement(ticket, storage.Release), new(storage.SettleOutcome)),
 		"size": sizeErr, "clearings": clearingsErr, "leave": store.Leave(t.Context(), "node"),
 	} {
 		if !errors.Is(err, storage.ErrNotTaken) {

@@ -19,7 +19,7 @@ type callerDeadline struct {
 func (u *callerDeadline) Deadline() (time.Time, bool) { return u.at, !u.at.IsZero() }
 
 // within returns a context for a run that carries only this ticket.
-func (c *call) within(ctx context.Context) context.Context {
+func (c *pendingTicket) within(ctx context.Context) context.Context {
 	c.until = callerDeadline{Context: context.Background()}
 	if at, ok := ctx.Deadline(); ok {
 		c.until.at = at
@@ -62,7 +62,7 @@ func (v *replyWait) extend(limit time.Duration) time.Duration {
 }
 
 // wait waits for the result of the ticket, until its caller gives up or Redis exceeds its limit.
-func (c *call) wait(ctx context.Context, s *Store) error {
+func (c *pendingTicket) wait(ctx context.Context, s *Store) error {
 	if c.finished() {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (c *call) wait(ctx context.Context, s *Store) error {
 	}
 }
 
-func (c *call) finished() bool {
+func (c *pendingTicket) finished() bool {
 	select {
 	case <-c.done:
 		return true
@@ -122,16 +122,16 @@ func (s *Store) attend(ctx context.Context, links *links) (context.Context, cont
 		}
 	})
 	alarm.Reset(time.Until(v.due))
-	return attended{ctx}, func() {
+	return timeoutContext{ctx}, func() {
 		cancel(nil)
 		alarm.Stop()
 	}
 }
 
-// attended is a context that reports a silent Redis as a timeout, not as a cancellation.
-type attended struct{ context.Context }
+// timeoutContext is a context that reports a silent Redis as a timeout, not as a cancellation.
+type timeoutContext struct{ context.Context }
 
-func (a attended) Err() error {
+func (a timeoutContext) Err() error {
 	err := a.Context.Err()
 	if err != nil && errors.Is(context.Cause(a.Context), context.DeadlineExceeded) {
 		return context.DeadlineExceeded

@@ -22,7 +22,7 @@ func (r teller) settle(now algorithm.Instant, t *storage.Ticket, verb storage.Ve
 	for i := range s.Charges {
 		s.Charges[i].Cost = cost
 	}
-	r.Settle(context.Background(), s, new(storage.Settled))
+	r.Settle(context.Background(), s, new(storage.SettleOutcome))
 }
 
 // aroundIt returns the instants just before one, at it, and just after.
@@ -102,7 +102,7 @@ func settledStrikes(r teller) {
 		r.Ban(context.Background(), &storage.Ban{Now: monday, Subject: t.Groups[0].Subject, Penalty: penalty, Length: time.Minute})
 		s := settlement(t, storage.Settle)
 		s.Now, s.Strike = now, penalty
-		r.Settle(context.Background(), s, new(storage.Settled))
+		r.Settle(context.Background(), s, new(storage.SettleOutcome))
 		t.Now, t.Nonce = now, t.Nonce+1
 		r.take(t)
 	}

@@ -82,9 +82,9 @@ func (s *Store) Waiting() int {
 
 // TakeDated decides a ticket of one calendar charge as if the node's calendar had other period starts, as
 // on a node whose clock differs from that of Redis.
-func (s *Store) TakeDated(t *storage.Ticket, starts [4]algorithm.Instant) (storage.Found, error) {
+func (s *Store) TakeDated(t *storage.Ticket, starts [4]algorithm.Instant) (storage.ChargeResult, error) {
 	c := newCall(t)
-	keys, arg := newRequest().pack([]*call{c}, s.prefix, t.Now)
+	keys, arg := newRequest().pack([]*pendingTicket{c}, s.prefix, t.Now)
 	var dates []byte
 	for _, start := range starts {
 		dates = appendUint56(dates, int64(start))
@@ -93,13 +93,13 @@ func (s *Store) TakeDated(t *storage.Ticket, starts [4]algorithm.Instant) (stora
 	from := headSize + len(limit) - len(dates)
 	reply, err := s.eval(context.Background(), s.conns.Load().pipelined, &s.script, keys, arg[:from]+string(dates)+arg[headSize+len(limit):])
 	if err == nil {
-		err = split(reply, []*call{c})
+		err = split(reply, []*pendingTicket{c})
 	}
 	if err != nil {
-		return storage.Found{}, err
+		return storage.ChargeResult{}, err
 	}
 	if err := c.unpack(); err != nil {
-		return storage.Found{}, err
+		return storage.ChargeResult{}, err
 	}
 	return c.found[0], nil
 }

@@ -123,7 +123,7 @@ func TestOutOfMemorySettlement(t *testing.T) {
 			}
 			before := must(dump(server.Addr, g.Subject))
 			starve(t, server.Addr, func() {
-				err := store.Settle(t.Context(), what, new(storage.Settled))
+				err := store.Settle(t.Context(), what, new(storage.SettleOutcome))
 				if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "OOM") {
 					t.Errorf("%v: error %v does not say OOM", verb, err)
 				}
@@ -180,7 +180,7 @@ func TestLostReplyOfASettlement(t *testing.T) {
 			take(t, store, ticket)
 			what := settlement(ticket, verb)
 			what.Charges[0].Cost = cost
-			lose(func() error { return store.Settle(t.Context(), what, new(storage.Settled)) })
+			lose(func() error { return store.Settle(t.Context(), what, new(storage.SettleOutcome)) })
 			want := map[storage.Verb]int64{storage.Settle: cost, storage.Release: 0, storage.Renew: 5}[verb]
 			expect(t, fmt.Sprintf("%v: used after the first", verb), int(used(t, store, 0, g.Subject, m)), int(want))
 			out := settle(t, store, what)
@@ -223,7 +223,7 @@ func TestSilentServerForOperators(t *testing.T) {
 	g := &ticket.Groups[0]
 	verbs := map[string]func(ctx context.Context, s *redisstore.Store) error{
 		"settle": func(ctx context.Context, s *redisstore.Store) error {
-			return s.Settle(ctx, settlement(ticket, storage.Renew), new(storage.Settled))
+			return s.Settle(ctx, settlement(ticket, storage.Renew), new(storage.SettleOutcome))
 		},
 		"ban": func(ctx context.Context, s *redisstore.Store) error {
 			_, err := s.Ban(ctx, &storage.Ban{Subject: g.Subject, Penalty: g.Penalty, Length: time.Minute})

@@ -62,7 +62,7 @@ func history(ctx context.Context, s keeper, after bool) (answers []any, err erro
 			take(g)
 		}
 		if after {
-			var out storage.Settled
+			var out storage.SettleOutcome
 			what := storage.Settlement{Now: now, Subject: g.Subject, Nonce: 2 + uint64(2*len(eachKind(time.Hour))) + uint64(5*i), Verb: storage.Release, Charges: g.Charges}
 			err = errors.Join(err, s.Settle(ctx, &what, &out))
 			answers = append(answers, out)

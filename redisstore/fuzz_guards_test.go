@@ -59,7 +59,7 @@ func FuzzGuards(f *testing.F) {
 		for _, verb := range []storage.Verb{storage.Renew, storage.Settle, storage.Release} {
 			s := settlement(ticket, verb)
 			s.Overage = algorithm.Overage(overage % 3)
-			check(verb.String(), func() error { return store.Settle(t.Context(), s, new(storage.Settled)) })
+			check(verb.String(), func() error { return store.Settle(t.Context(), s, new(storage.SettleOutcome)) })
 		}
 		put()
 		check("a call", func() error { return store.Take(t.Context(), ticket, new(storage.Outcome)) })

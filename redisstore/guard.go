@@ -104,7 +104,7 @@ func (r *request) penalty(p *algorithm.Penalty) int {
 }
 
 func appendPenalty(b []byte, p *algorithm.Penalty) []byte {
-	b = appendNumbers(b, &algorithm.Numbers{
+	b = appendNumbers(b, &algorithm.Constants{
 		Kind:        algorithm.KindPenalty,
 		Fingerprint: algorithm.PenaltyFingerprint,
 		Count:       p.After,
@@ -131,7 +131,7 @@ func appendReservationsKey(b []byte, prefix string, s storage.Subject) []byte {
 }
 
 // unpackSight reads the state of a group's guards from the reply, and returns the rest of the reply.
-func unpackSight(b string, g *storage.Group) (s storage.Sight, rest string) {
+func unpackSight(b string, g *storage.Group) (s storage.GuardResult, rest string) {
 	if g.Penalty != nil {
 		penalty := unpackItem(b)
 		s.Penalty, s.Banned = algorithm.PenaltyStateOf(penalty.at, penalty.x, penalty.y), !penalty.passes

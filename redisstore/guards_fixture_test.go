@@ -54,9 +54,9 @@ func settlement(t *storage.Ticket, verb storage.Verb) *storage.Settlement {
 }
 
 // settle settles what must be settleable.
-func settle(t testing.TB, s storage.Settler, what *storage.Settlement) storage.Settled {
+func settle(t testing.TB, s storage.Settler, what *storage.Settlement) storage.SettleOutcome {
 	t.Helper()
-	var out storage.Settled
+	var out storage.SettleOutcome
 	if err := s.Settle(t.Context(), what, &out); err != nil {
 		t.Fatalf("%v: %v", what.Verb, err)
 	}

@@ -154,7 +154,7 @@ func TestAbsurdReceipts(t *testing.T) {
 		// A reservation that ends later than possible is not believed.
 		ticket := one(monday, stranger(), charge(m, 1))
 		ask(t, server.Addr, "HSET", theReservations(ticket), field(ticket.Nonce), "\x00"+instant(1<<56-1))
-		err := store.Settle(t.Context(), settlement(ticket, storage.Renew), new(storage.Settled))
+		err := store.Settle(t.Context(), settlement(ticket, storage.Renew), new(storage.SettleOutcome))
 		if !errors.Is(err, storage.ErrNoReservation) {
 			t.Errorf("%v: a reservation without end: error %v", m, err)
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A call is a ticket in flight. It holds a copy, because a caller that gives up may reuse its ticket while
+// A pendingTicket is a ticket in flight. It holds a copy, because a caller that gives up may reuse its ticket while
 // a run still carries it.
-type call struct {
+type pendingTicket struct {
 	ticket storage.Ticket
 	flat   []algorithm.Charge // backs ticket.Groups
 	since  time.Time
@@ -29,14 +29,14 @@ type call struct {
 	reply  string
 	err    error
 	done   chan struct{} // one token, once reply or err is set
-	found  []storage.Found
-	sights []storage.Sight
+	found  []storage.ChargeResult
+	sights []storage.GuardResult
 }
 
-var calls = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
+var calls = sync.Pool{New: func() any { return &pendingTicket{done: make(chan struct{}, 1)} }}
 
-func newCall(t *storage.Ticket) *call {
-	c := calls.Get().(*call)
+func newCall(t *storage.Ticket) *pendingTicket {
+	c := calls.Get().(*pendingTicket)
 	c.flat = c.flat[:0]
 	c.items, c.replySize, c.guarded = 0, 0, false
 	for i := range t.Groups {
@@ -64,7 +64,7 @@ func newCall(t *storage.Ticket) *call {
 }
 
 // settle fills the outcome of the ticket from the script's reply.
-func (c *call) settle(t *storage.Ticket, out *storage.Outcome) {
+func (c *pendingTicket) settle(t *storage.Ticket, out *storage.Outcome) {
 	sights := c.sights
 	if !c.guarded {
 		sights = nil
@@ -75,14 +75,14 @@ func (c *call) settle(t *storage.Ticket, out *storage.Outcome) {
 // A lane carries calls whose keys may share a script run.
 type lane struct {
 	mu      sync.Mutex
-	waiting []*call
+	waiting []*pendingTicket
 	running int
 }
 
 // enter queues the call and reports whether its caller must lead: send a run itself, because fewer than
 // enough runs are in flight. A run takes everything that is waiting when it starts, so calls gather only
 // while they would have to wait anyway.
-func (l *lane) enter(c *call, enough int) (lead, alone bool) {
+func (l *lane) enter(c *pendingTicket, enough int) (lead, alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, c)
@@ -97,7 +97,7 @@ func (l *lane) enter(c *call, enough int) (lead, alone bool) {
 // meantime, so no caller works for others after its own answer has arrived. A single call runs under its
 // caller's context. A shared run does not end when one of its callers gives up, and it holds no caller
 // longer than that caller can wait.
-func (l *lane) lead(ctx context.Context, s *Store, c *call, alone bool) {
+func (l *lane) lead(ctx context.Context, s *Store, c *pendingTicket, alone bool) {
 	r := s.requests.Get().(*request)
 	batch := l.next(r)
 	if len(batch) == 0 { // another run has taken the call
@@ -120,7 +120,7 @@ func (l *lane) lead(ctx context.Context, s *Store, c *call, alone bool) {
 }
 
 // run sends runs until the queue is empty.
-func (l *lane) run(s *Store, r *request, batch []*call) {
+func (l *lane) run(s *Store, r *request, batch []*pendingTicket) {
 	for len(batch) > 0 {
 		s.send(context.Background(), r, batch)
 		batch = l.next(r)
@@ -129,7 +129,7 @@ func (l *lane) run(s *Store, r *request, batch []*call) {
 }
 
 // leave removes a call that has not been sent, and reports whether it did.
-func (l *lane) leave(c *call) bool {
+func (l *lane) leave(c *pendingTicket) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.waiting, c)
@@ -141,7 +141,7 @@ func (l *lane) leave(c *call) bool {
 }
 
 // next takes the calls of the next run off the queue. If there are none, the run is over.
-func (l *lane) next(r *request) []*call {
+func (l *lane) next(r *request) []*pendingTicket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	batch, items := r.batch[:0], 0
@@ -165,7 +165,7 @@ func (l *lane) next(r *request) []*call {
 // send decides the calls in one script run and gives each its result. It returns how long the answer took,
 // or 0 if there was none. It also sends calls that have waited long: a call whose caller has given up has
 // left the queue.
-func (s *Store) send(ctx context.Context, r *request, batch []*call) (took time.Duration) {
+func (s *Store) send(ctx context.Context, r *request, batch []*pendingTicket) (took time.Duration) {
 	now := time.Now()
 	s.runs.Add(1)
 	s.tickets.Add(int64(len(batch)))

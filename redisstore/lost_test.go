@@ -67,7 +67,7 @@ func lostTicket(store *redisstore.Store, t *storage.Ticket, late bool) error {
 		}
 	}
 	for range 2 { // the second one has no effect
-		if err := store.Settle(ctx, lostRelease(t), new(storage.Settled)); err != nil {
+		if err := store.Settle(ctx, lostRelease(t), new(storage.SettleOutcome)); err != nil {
 			return fmt.Errorf("release: %w", err)
 		}
 	}
@@ -113,7 +113,7 @@ func lostAndUndone(store *redisstore.Store, t *storage.Ticket) error {
 		if err != nil {
 			return err
 		}
-		release := func() error { return store.Settle(ctx, lostRelease(t), new(storage.Settled)) }
+		release := func() error { return store.Settle(ctx, lostRelease(t), new(storage.SettleOutcome)) }
 		steps := []func() error{release, func() error { return undo(t.Now) }}
 		if first == "undo" {
 			steps[0], steps[1] = steps[1], steps[0]
@@ -138,7 +138,7 @@ func lostEnds(store *redisstore.Store, addr string) error {
 		for i, m := range []*algorithm.Meter{permits, window} {
 			t := one(0, stranger(), charge(m, 1))
 			since := time.Now()
-			var out storage.Settled
+			var out storage.SettleOutcome
 			if err := store.Settle(context.Background(), lostRelease(t), &out); err != nil {
 				return err
 			}
@@ -158,7 +158,7 @@ func lostEnds(store *redisstore.Store, addr string) error {
 func forgottenLost(store *redisstore.Store, addr string) error {
 	t := lostTickets(monday)[0]
 	g := &t.Groups[0]
-	if err := store.Settle(context.Background(), lostRelease(t), new(storage.Settled)); err != nil {
+	if err := store.Settle(context.Background(), lostRelease(t), new(storage.SettleOutcome)); err != nil {
 		return err
 	}
 	key := keyOf(g.Subject, g.Charges[0].Meter)
@@ -172,7 +172,7 @@ func forgottenLost(store *redisstore.Store, addr string) error {
 			if _, err := redistest.Command(addr, "DEL", key); err != nil {
 				return err
 			}
-			if err := store.Settle(context.Background(), lostRelease(t), new(storage.Settled)); err != nil {
+			if err := store.Settle(context.Background(), lostRelease(t), new(storage.SettleOutcome)); err != nil {
 				return err
 			}
 		}
@@ -183,7 +183,7 @@ func forgottenLost(store *redisstore.Store, addr string) error {
 		if n, err := redistest.Command(addr, "ZCARD", key); err != nil || n != want {
 			return fmt.Errorf("%d µs after a release: %s members (%v), want %s", after, n, err, want)
 		}
-		if err := store.Settle(context.Background(), settlement(other, storage.Release), new(storage.Settled)); err != nil {
+		if err := store.Settle(context.Background(), settlement(other, storage.Release), new(storage.SettleOutcome)); err != nil {
 			return err
 		}
 	}

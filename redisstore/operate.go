@@ -40,7 +40,7 @@ func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	a.body = appendPenalty(a.body, &algorithm.Penalty{}) // a penalty has one state, whatever its terms are
 	reply, err := s.run(ctx, &a, 0)
 	if err == nil {
-		err = s.announce(ctx, Clearing{Subject: g.Subject, At: reply.now})
+		err = s.announce(ctx, ClearEvent{Subject: g.Subject, At: reply.now})
 	}
 	if err != nil {
 		return fmt.Errorf("redis: reset: %w", err)

@@ -321,7 +321,7 @@ func TestReset(t *testing.T) {
 		if out := take(t, store, peek); out.Groups[0].BannedUntil != 0 || out.Groups[0].Bans != 0 {
 			t.Errorf("still banned: %+v", out.Groups[0])
 		}
-		if err := store.Settle(t.Context(), settlement(ticket, storage.Release), new(storage.Settled)); !errors.Is(err, storage.ErrNoReservation) {
+		if err := store.Settle(t.Context(), settlement(ticket, storage.Release), new(storage.SettleOutcome)); !errors.Is(err, storage.ErrNoReservation) {
 			t.Errorf("settled what was reset: error %v", err)
 		}
 		if got := ask(t, on(addrs, who), "GET", recordKey(&g)); got != record {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A pace decides how many runs a lane may have in flight. Fewer runs are larger, which costs Redis least.
+// A pacer decides how many runs a lane may have in flight. Fewer runs are larger, which costs Redis least.
 // But on a slow network, a ticket that waits for a run to return wastes a round trip. So there is one run
 // for about every step of a round trip.
-type pace struct {
+type pacer struct {
 	roundTrip atomic.Int64 // smoothed, in ns
 }
 
@@ -18,13 +18,13 @@ const (
 	mostRuns = 32
 )
 
-func (p *pace) runs() int {
+func (p *pacer) runs() int {
 	return int(min(max(p.roundTrip.Load()/int64(paceStep), leastRun), mostRuns))
 }
 
 // observe takes the duration of a run that had no other run before or beside it: under load, durations
 // measure the queue, not the network.
-func (p *pace) observe(d time.Duration) {
+func (p *pacer) observe(d time.Duration) {
 	old := p.roundTrip.Load()
 	if old == 0 {
 		old = int64(d)

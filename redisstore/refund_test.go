@@ -38,5 +38,5 @@ func refunds(r teller) {
 
 func (r teller) refund(now algorithm.Instant, who storage.Subject, charges ...algorithm.Charge) {
 	s := &storage.Settlement{Now: now, Subject: who, Verb: storage.Refund, Charges: charges}
-	r.Settle(context.Background(), s, new(storage.Settled))
+	r.Settle(context.Background(), s, new(storage.SettleOutcome))
 }

@@ -19,7 +19,7 @@ func FuzzReply(f *testing.F) {
 	f.Add(append(make([]byte, 8), append(decided, statusClock)...), uint8(2), uint8(1))
 	f.Add(append(make([]byte, 7), 9, 9), uint8(2), uint8(0))
 	f.Fuzz(func(t *testing.T, reply []byte, tickets, charges uint8) {
-		calls := make([]*call, tickets)
+		calls := make([]*pendingTicket, tickets)
 		for i := range calls {
 			calls[i] = newCall(ticketOf(int(charges), i%2 == 1))
 		}

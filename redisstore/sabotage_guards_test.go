@@ -108,7 +108,7 @@ func reservationEnds(store *redisstore.Store, addr string, now algorithm.Instant
 		verb storage.Verb
 		ttl  time.Duration
 	}{{storage.Renew, time.Second}, {storage.Renew, 5 * oddWindow}, {storage.Settle, 0}} {
-		s, out := settlement(t, c.verb), storage.Settled{}
+		s, out := settlement(t, c.verb), storage.SettleOutcome{}
 		s.TTL = c.ttl
 		if err := store.Settle(context.Background(), s, &out); err != nil {
 			return err
@@ -200,7 +200,7 @@ func settledEnds(store *redisstore.Store, addr string, now algorithm.Instant) er
 			if err := store.Take(context.Background(), t, &out); err != nil {
 				return err
 			}
-			s, settled := settlement(t, verb), storage.Settled{}
+			s, settled := settlement(t, verb), storage.SettleOutcome{}
 			s.Charges[0].Cost = 3
 			if err := store.Settle(context.Background(), s, &settled); err != nil {
 				return err
@@ -369,7 +369,7 @@ func settleForeign(store *redisstore.Store, addr string) error {
 				return err
 			}
 			return refuses(addr, fmt.Sprintf("%v, %s", verb, what), t.Groups[0].Subject, func() error {
-				return store.Settle(context.Background(), settlement(t, verb), new(storage.Settled))
+				return store.Settle(context.Background(), settlement(t, verb), new(storage.SettleOutcome))
 			})
 		}
 		for _, value := range damagedFields() {

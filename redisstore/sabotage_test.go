@@ -91,14 +91,14 @@ func (r *recorder) Take(ctx context.Context, t *storage.Ticket, out *storage.Out
 	return err
 }
 
-func (r *recorder) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (r *recorder) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	settlement := *s
 	var err error
 	first := true
 	r.record(func(store keeper) (any, error) {
-		var o storage.Settled
+		var o storage.SettleOutcome
 		e := store.Settle(ctx, &settlement, &o)
 		if first {
 			*out, err, first = o, e, false

@@ -256,7 +256,7 @@ func checkGiveBack(store *redisstore.Store, addr string) error {
 				return err
 			}
 		}
-		var out storage.Settled
+		var out storage.SettleOutcome
 		s := settlement(t, storage.Release)
 		s.Now = monday + 5000
 		err := store.Settle(context.Background(), s, &out)
@@ -289,7 +289,7 @@ func checkDebt(store *redisstore.Store) error {
 	}
 	s := settlement(t, storage.Settle)
 	s.Overage, s.Charges[0].Cost = algorithm.OverageDebt, 15
-	var out storage.Settled
+	var out storage.SettleOutcome
 	if err := store.Settle(context.Background(), s, &out); err != nil || out.Decisions[0].Used != 20 {
 		return fmt.Errorf("settled 15 beside 5: %+v, %v", out, err)
 	}
@@ -333,7 +333,7 @@ func checkRefused(store *redisstore.Store, addr string) error {
 		if err != nil {
 			return err
 		}
-		s, out := settlement(t, storage.Settle), storage.Settled{}
+		s, out := settlement(t, storage.Settle), storage.SettleOutcome{}
 		s.Charges[0].Cost, s.Overage = 2, overage
 		if err := store.Settle(context.Background(), s, &out); err != nil || out.Allowed == (overage == algorithm.OverageDeny) {
 			return fmt.Errorf("%v: %+v, %v", overage, out, err)
@@ -368,7 +368,7 @@ func checkClosed(store *redisstore.Store, addr string) error {
 				want++
 			}
 		}
-		if err := store.Settle(context.Background(), s, new(storage.Settled)); err != nil {
+		if err := store.Settle(context.Background(), s, new(storage.SettleOutcome)); err != nil {
 			return err
 		}
 		kept, err := redistest.Command(addr, "HGET", theReservations(t), field(t.Nonce))

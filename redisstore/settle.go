@@ -28,7 +28,7 @@ const (
 
 // Settle closes or renews a reservation, or permits, in one round trip. Except for a refund, it may be sent
 // again after an error: it takes effect once.
-func (s *Store) Settle(ctx context.Context, t *storage.Settlement, out *storage.Settled) error {
+func (s *Store) Settle(ctx context.Context, t *storage.Settlement, out *storage.SettleOutcome) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Store) Ban(ctx context.Context, b *storage.Ban) (until algorithm.Instan
 	a.body = appendPenalty(a.body, b.Penalty)
 	reply, err := s.run(ctx, &a, 0)
 	if err == nil && b.Length == 0 {
-		err = s.announce(ctx, Clearing{Subject: b.Subject, At: reply.now, Lift: true})
+		err = s.announce(ctx, ClearEvent{Subject: b.Subject, At: reply.now, Lift: true})
 	}
 	if err != nil {
 		return 0, fmt.Errorf("redis: ban: %w", err)
@@ -139,8 +139,8 @@ func (a *amendment) pack() string {
 	return string(append(b, a.body...))
 }
 
-// An amended is the script's reply.
-type amended struct {
+// An amendReply is the script's reply.
+type amendReply struct {
 	allowed, again bool
 	now, until     algorithm.Instant
 	charges        string // items
@@ -152,7 +152,7 @@ const (
 )
 
 // run sends an amendment and reads the reply, which covers this many charges.
-func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, err error) {
+func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amendReply, err error) {
 	if err := s.checkConnected(); err != nil {
 		return r, err
 	}
@@ -178,7 +178,7 @@ func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, 
 	if len(reply) != amendedSize+charges*chargeSize || reply[0] != statusDecided {
 		return r, fmt.Errorf("%w: %w", storage.ErrUnavailable, errReply(reply))
 	}
-	return amended{
+	return amendReply{
 		allowed: reply[1]&1 != 0,
 		again:   reply[1]&2 != 0,
 		now:     algorithm.Instant(uint56(reply[2:])),
@@ -188,7 +188,7 @@ func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, 
 }
 
 // settle fills the outcome of a settlement.
-func (r *amended) settle(t *storage.Settlement, out *storage.Settled) {
+func (r *amendReply) settle(t *storage.Settlement, out *storage.SettleOutcome) {
 	out.Now, out.Allowed, out.Again, out.Until, out.BannedUntil = r.now, r.allowed, r.again, r.until, 0
 	if t.Verb == storage.Settle {
 		out.Until, out.BannedUntil = 0, r.until

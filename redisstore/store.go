@@ -28,7 +28,7 @@ type Store struct {
 	prefix   string
 	limit    limit
 	patience time.Duration // longest wait for a connection, and beyond the limit while Redis owes nothing
-	pace     pace
+	pace     pacer
 	lanes    []lane // one, or one for each slot of a cluster
 	requests sync.Pool
 	runs     atomic.Int64
@@ -115,7 +115,7 @@ func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 
 // exchange sends a call with others of its lane and waits for its result. After an error the call must not
 // be reused: a run may still hold it.
-func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
+func (s *Store) exchange(ctx context.Context, l *lane, c *pendingTicket) error {
 	c.since = time.Now()
 	if lead, alone := l.enter(c, s.pace.runs()); lead {
 		if alone && s.inPlace(ctx) {

@@ -27,7 +27,7 @@ type request struct {
 	limits   map[*algorithm.Meter]int   // where in the request they start, from 1 as in Lua
 	terms    map[*algorithm.Penalty]int // likewise
 
-	batch                 []*call
+	batch                 []*pendingTicket
 	subjectKeys, listKeys keyText
 	limitBuf, ticketBuf   []byte
 	extras                byte // whether the script needs its less common parts
@@ -55,7 +55,7 @@ func newRequest() *request {
 
 // pack packs the tickets of a run. now is this node's clock: for tickets without their own instant,
 // calendar periods are looked up around it.
-func (r *request) pack(calls []*call, prefix string, now algorithm.Instant) (keys []string, arg string) {
+func (r *request) pack(calls []*pendingTicket, prefix string, now algorithm.Instant) (keys []string, arg string) {
 	clear(r.subjects)
 	clear(r.lists)
 	clear(r.limits)
@@ -201,7 +201,7 @@ func (r *request) limit(m *algorithm.Meter, given, now algorithm.Instant) int {
 }
 
 func appendLimit(b []byte, m *algorithm.Meter, now algorithm.Instant) []byte {
-	b = appendNumbers(b, &m.Numbers)
+	b = appendNumbers(b, &m.Constants)
 	if m.Kind == algorithm.KindCalendar {
 		for _, start := range m.PeriodStarts(now) {
 			b = appendUint56(b, max(0, int64(start)))
@@ -210,7 +210,7 @@ func appendLimit(b []byte, m *algorithm.Meter, now algorithm.Instant) []byte {
 	return b
 }
 
-func appendNumbers(b []byte, m *algorithm.Numbers) []byte {
+func appendNumbers(b []byte, m *algorithm.Constants) []byte {
 	flags, full := byte(0), m.Full
 	if m.CountDenied {
 		flags = 1
@@ -236,7 +236,7 @@ func appendNumbers(b []byte, m *algorithm.Numbers) []byte {
 // keptFor returns how many µs after its date a state is kept. If a change of the limit may change that, it
 // is the duration that the life code encodes: a state that was kept with the same code then lives long
 // enough, and one with a smaller code does not.
-func keptFor(m *algorithm.Numbers, code uint8) int64 {
+func keptFor(m *algorithm.Constants, code uint8) int64 {
 	switch m.Kind {
 	case algorithm.KindBucket, algorithm.KindLeaky, algorithm.KindInterval, algorithm.KindPenalty:
 		return algorithm.CodeLife(code)
@@ -315,7 +315,7 @@ const (
 )
 
 // split divides a reply into the parts of its tickets.
-func split(reply string, calls []*call) error {
+func split(reply string, calls []*pendingTicket) error {
 	if len(reply) < 7 {
 		return errReply(reply)
 	}
@@ -358,7 +358,7 @@ func errStatus(reply string) error {
 }
 
 // unpack decodes a ticket's part of the reply.
-func (c *call) unpack() error {
+func (c *pendingTicket) unpack() error {
 	if c.reply[0] != statusDecided {
 		return errStatus(c.reply)
 	}
@@ -367,13 +367,13 @@ func (c *call) unpack() error {
 	for i := range c.ticket.Groups {
 		g := &c.ticket.Groups[i]
 		if c.guarded {
-			var sight storage.Sight
+			var sight storage.GuardResult
 			sight, b = unpackSight(b, g)
 			c.sights = append(c.sights, sight)
 		}
 		for j := range g.Charges {
 			charged := unpackItem(b)
-			f := storage.Found{State: charged.state(g.Charges[j].Meter), Passes: charged.passes}
+			f := storage.ChargeResult{State: charged.state(g.Charges[j].Meter), Passes: charged.passes}
 			b = b[itemSize:]
 			if g.Charges[j].Overdraw {
 				f.Amount = unpackAmount(b)

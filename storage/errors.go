@@ -13,7 +13,7 @@ var (
 
 	// ErrNotTaken is wrapped by errors of Take that prove that nothing was charged: the ticket was not sent.
 	// It wraps ErrUnavailable.
-	ErrNotTaken error = notTaken{}
+	ErrNotTaken error = notTakenError{}
 
 	// ErrFull is what a bounded store returns if it has no room to remember a permit, a reservation or a ban.
 	// It wraps ErrNotTaken. Unlike for other unavailable stores, a rule then denies unless its failure policy
@@ -26,17 +26,17 @@ var (
 
 	// ErrClosed is returned for a settlement whose reservation was already closed in another way. It wraps
 	// ErrInvalid.
-	ErrClosed error = closed{}
+	ErrClosed error = closedError{}
 
 	// ErrCorrupt is returned by a store that finds data under one of its keys that it did not write. It
 	// overwrites nothing. It wraps ErrUnavailable.
 	ErrCorrupt error = corrupt{}
 )
 
-type notTaken struct{}
+type notTakenError struct{}
 
-func (notTaken) Error() string { return "store unavailable, nothing charged" }
-func (notTaken) Unwrap() error { return ErrUnavailable }
+func (notTakenError) Error() string { return "store unavailable, nothing charged" }
+func (notTakenError) Unwrap() error { return ErrUnavailable }
 
 type full struct{}
 
@@ -50,10 +50,12 @@ func (noReservation) Error() string {
 }
 func (noReservation) Unwrap() error { return algorithm.ErrInvalid }
 
-type closed struct{}
+type closedError struct{}
 
-func (closed) Error() string { return "reservation was settled or released before, with another cost" }
-func (closed) Unwrap() error { return algorithm.ErrInvalid }
+func (closedError) Error() string {
+	return "reservation was settled or released before, with another cost"
+}
+func (closedError) Unwrap() error { return algorithm.ErrInvalid }
 
 type corrupt struct{}
 

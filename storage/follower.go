@@ -7,15 +7,15 @@ import "github.com/penstock-io/penstock/algorithm"
 type Follower interface {
 	// Adopt replaces what the store knows of a counter or a ban. Knowledge older than the store's own,
 	// because replies arrived out of order, never loosens a limit. A store without room for it ignores it.
-	Adopt(k *Knowledge)
+	Adopt(k *StateReport)
 
 	// Forget drops what the store knew of the group's counters and ban before an instant, because another
 	// node has reset them.
 	Forget(g *Group, before algorithm.Instant)
 }
 
-// Knowledge is what another store reported about one counter or one ban.
-type Knowledge struct {
+// StateReport is what another store reported about one counter or one ban.
+type StateReport struct {
 	Subject Subject
 	Now     algorithm.Instant // when it was true, by the other store's clock
 	Given   bool              // Now was set in a ticket, and is not the time of a clock

@@ -83,8 +83,8 @@ func TestIsStrike(t *testing.T) {
 	}
 }
 
-func verdicts(s string) []Found {
-	found := make([]Found, len(s))
+func verdicts(s string) []ChargeResult {
+	found := make([]ChargeResult, len(s))
 	for i, v := range s {
 		found[i].Passes = v == '1'
 	}
@@ -151,7 +151,7 @@ func TestTogetherWithGuards(t *testing.T) {
 		{"111", "b--", false}, {"111", "--b", false}, {"111", "-b-", true},
 		{"011", "r--", true}, {"010", "r-r", true}, {"010", "r--", false}, {"111", "r-b", false},
 	} {
-		sights := make([]Sight, 3)
+		sights := make([]GuardResult, 3)
 		for i, g := range test.guards {
 			sights[i].Banned, sights[i].Replay = g == 'b', g == 'r'
 		}
@@ -179,12 +179,12 @@ func TestSettleWithGuards(t *testing.T) {
 	}
 	ban := p.Ban(algorithm.PenaltyState{Bans: 2}, epoch, (2 * time.Minute).Microseconds())
 	until := epoch.Add(2 * time.Minute)
-	isBanned := Sight{Penalty: ban, Banned: true}
+	isBanned := GuardResult{Penalty: ban, Banned: true}
 	struck := p.Strike(p.Strike(algorithm.PenaltyState{}, epoch), epoch)
 	first := algorithm.Record{First: epoch.Add(-time.Second), Departs: epoch.Add(20 * time.Second), Nonce: 77}
-	repeat := Sight{Replay: true, First: first}
+	repeat := GuardResult{Replay: true, First: first}
 	other := Group{Subject: Subject{1}, Charges: charges(minute)}
-	full, denied := Found{State: at(0, 3)}, algorithm.Decision{Limit: 3, Used: 3, RetryAfter: time.Minute, ResetAfter: time.Minute}
+	full, denied := ChargeResult{State: at(0, 3)}, algorithm.Decision{Limit: 3, Used: 3, RetryAfter: time.Minute, ResetAfter: time.Minute}
 	took := func(m *algorithm.Meter, used int64, reset time.Duration) algorithm.Decision {
 		return algorithm.Decision{Allowed: true, Limit: m.Capacity, Used: used, Remaining: m.Capacity - used, ResetAfter: reset, Receipt: algorithm.Receipt{Fingerprint: m.Fingerprint, Cost: 1, At: epoch}}
 	}
@@ -192,90 +192,90 @@ func TestSettleWithGuards(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		groups []Group
-		found  []Found
-		sights []Sight
+		found  []ChargeResult
+		sights []GuardResult
 		want   Outcome // without Now
 	}{
 		{"banned: everything is denied until the ban's end at least", []Group{{Penalty: p, Charges: append(charges(minute, hour), algorithm.Charge{Meter: leaky, Cost: 99})}},
-			[]Found{{Passes: true}, {State: at(0, 5)}, {}}, []Sight{isBanned},
+			[]ChargeResult{{Passes: true}, {State: at(0, 5)}, {}}, []GuardResult{isBanned},
 			Outcome{Groups: []GroupOutcome{{FirmUntil: until, BannedUntil: until, Bans: 2}}, Decisions: []algorithm.Decision{
 				{Limit: 3, Remaining: 3, RetryAfter: 2 * time.Minute},
 				{Limit: 5, Used: 5, RetryAfter: time.Hour, ResetAfter: time.Hour},
 				{Limit: 7, Remaining: 7, RetryAfter: algorithm.Never}}}},
-		{"a peek sees the ban", []Group{{Penalty: p, Charges: peek}}, []Found{{Passes: true}}, []Sight{isBanned},
+		{"a peek sees the ban", []Group{{Penalty: p, Charges: peek}}, []ChargeResult{{Passes: true}}, []GuardResult{isBanned},
 			Outcome{Groups: []GroupOutcome{{FirmUntil: until, BannedUntil: until, Bans: 2}},
 				Decisions: []algorithm.Decision{{Limit: 3, Remaining: 3, RetryAfter: 2 * time.Minute}}}},
-		{"the call that brings the ban on is told", []Group{{Penalty: p, Charges: charges(minute)}}, []Found{full}, []Sight{{Penalty: ban}},
+		{"the call that brings the ban on is told", []Group{{Penalty: p, Charges: charges(minute)}}, []ChargeResult{full}, []GuardResult{{Penalty: ban}},
 			Outcome{Groups: []GroupOutcome{{FirmUntil: until, BannedUntil: until, Bans: 2}},
 				Decisions: []algorithm.Decision{{Limit: 3, Used: 3, RetryAfter: 2 * time.Minute, ResetAfter: time.Minute}}}},
-		{"what passes by itself has nothing to wait for", []Group{{Penalty: p, Charges: charges(minute, hour)}}, []Found{full, {Passes: true}}, []Sight{{Penalty: ban}},
+		{"what passes by itself has nothing to wait for", []Group{{Penalty: p, Charges: charges(minute, hour)}}, []ChargeResult{full, {Passes: true}}, []GuardResult{{Penalty: ban}},
 			Outcome{Groups: []GroupOutcome{{FirmUntil: until, BannedUntil: until, Bans: 2}}, Decisions: []algorithm.Decision{
 				{Limit: 3, Used: 3, RetryAfter: 2 * time.Minute, ResetAfter: time.Minute}, {Allowed: true, Limit: 5, Remaining: 5}}}},
-		{"strikes of a series that is over do not count", []Group{{Penalty: p, Charges: peek}}, []Found{{Passes: true}},
-			[]Sight{{Penalty: algorithm.PenaltyState{At: epoch.Add(-time.Second), Length: (59 * time.Second).Microseconds(), Strikes: 2, Bans: 1}}},
+		{"strikes of a series that is over do not count", []Group{{Penalty: p, Charges: peek}}, []ChargeResult{{Passes: true}},
+			[]GuardResult{{Penalty: algorithm.PenaltyState{At: epoch.Add(-time.Second), Length: (59 * time.Second).Microseconds(), Strikes: 2, Bans: 1}}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Bans: 1}}, Decisions: []algorithm.Decision{{Allowed: true, Limit: 3, Remaining: 3}}}},
-		{"a strike: the next may move the end", []Group{{Penalty: p, Charges: charges(minute)}}, []Found{full}, []Sight{{Penalty: struck}},
+		{"a strike: the next may move the end", []Group{{Penalty: p, Charges: charges(minute)}}, []ChargeResult{full}, []GuardResult{{Penalty: struck}},
 			Outcome{Groups: []GroupOutcome{{Strikes: 2}}, Decisions: []algorithm.Decision{denied}}},
-		{"a ban that ends now is over", []Group{{Penalty: p, Charges: charges(minute)}}, []Found{{State: at(0, 1), Passes: true}},
-			[]Sight{{Penalty: algorithm.PenaltyState{At: epoch, Length: ban.Length, Bans: ban.Bans, Banned: true}}},
+		{"a ban that ends now is over", []Group{{Penalty: p, Charges: charges(minute)}}, []ChargeResult{{State: at(0, 1), Passes: true}},
+			[]GuardResult{{Penalty: algorithm.PenaltyState{At: epoch, Length: ban.Length, Bans: ban.Bans, Banned: true}}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Bans: 2}}, Decisions: []algorithm.Decision{took(minute, 1, time.Minute)}}},
-		{"banned alone", []Group{{Penalty: p, Charges: charges(minute), Alone: true}, other}, []Found{{Passes: true}, {State: at(0, 1), Passes: true}}, []Sight{isBanned, {}},
+		{"banned alone", []Group{{Penalty: p, Charges: charges(minute), Alone: true}, other}, []ChargeResult{{Passes: true}, {State: at(0, 1), Passes: true}}, []GuardResult{isBanned, {}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{FirmUntil: until, BannedUntil: until, Bans: 2}, {Allowed: true, Taken: true}},
 				Decisions: []algorithm.Decision{{Limit: 3, Remaining: 3, RetryAfter: 2 * time.Minute}, took(minute, 1, time.Minute)}}},
-		{"banned: the others take nothing", []Group{{Penalty: p, Charges: charges(minute)}, other}, []Found{{Passes: true}, {Passes: true}}, []Sight{isBanned, {}},
+		{"banned: the others take nothing", []Group{{Penalty: p, Charges: charges(minute)}, other}, []ChargeResult{{Passes: true}, {Passes: true}}, []GuardResult{isBanned, {}},
 			Outcome{Groups: []GroupOutcome{{FirmUntil: until, BannedUntil: until, Bans: 2}, {Allowed: true}},
 				Decisions: []algorithm.Decision{{Limit: 3, Remaining: 3, RetryAfter: 2 * time.Minute}, {Allowed: true, Limit: 3, Remaining: 3}}}},
 
 		{"a duplicate shows the numbers, the original's departure and its nonce", []Group{{Dedup: d, Charges: charges(minute, leaky)}},
-			[]Found{full, {State: algorithm.State{At: epoch, Used: 2 * leaky.Ticks}}}, []Sight{repeat},
+			[]ChargeResult{full, {State: algorithm.State{At: epoch, Used: 2 * leaky.Ticks}}}, []GuardResult{repeat},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Original: 77}}, Decisions: []algorithm.Decision{
 				{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute},
 				{Allowed: true, Limit: 7, Used: 2, Remaining: 5, ResetAfter: 30 * time.Second, Delay: 20 * time.Second}}}},
-		{"a repeat after the departure starts at once", []Group{{Dedup: d, Charges: charges(leaky)}}, []Found{{}},
-			[]Sight{{Replay: true, First: algorithm.Record{First: epoch - 9, Departs: epoch - 5}}},
+		{"a repeat after the departure starts at once", []Group{{Dedup: d, Charges: charges(leaky)}}, []ChargeResult{{}},
+			[]GuardResult{{Replay: true, First: algorithm.Record{First: epoch - 9, Departs: epoch - 5}}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true}}, Decisions: []algorithm.Decision{{Allowed: true, Limit: 7, Remaining: 7}}}},
-		{"a duplicate of a reservation reserves nothing itself", []Group{{Dedup: d, Reserve: time.Minute, Charges: charges(minute)}}, []Found{full}, []Sight{repeat},
+		{"a duplicate of a reservation reserves nothing itself", []Group{{Dedup: d, Reserve: time.Minute, Charges: charges(minute)}}, []ChargeResult{full}, []GuardResult{repeat},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Original: 77}},
 				Decisions: []algorithm.Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}}}},
-		{"a repeat that another rule denies", []Group{{Dedup: d, Reserve: time.Minute, Charges: charges(minute)}, other}, []Found{full, full}, []Sight{repeat, {}},
+		{"a repeat that another rule denies", []Group{{Dedup: d, Reserve: time.Minute, Charges: charges(minute)}, other}, []ChargeResult{full, full}, []GuardResult{repeat, {}},
 			Outcome{Groups: []GroupOutcome{{Allowed: true, Replay: true, Original: 77}, {FirmUntil: epoch.Add(time.Minute)}},
 				Decisions: []algorithm.Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}, denied}}},
 		{"a duplicate takes a permit of its own", []Group{{Dedup: d, Reserve: time.Minute, Charges: charges(minute, leases)}},
-			[]Found{full, {State: at(time.Minute, 2), Passes: true}}, []Sight{repeat},
+			[]ChargeResult{full, {State: at(time.Minute, 2), Passes: true}}, []GuardResult{repeat},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Nonce: 5, Original: 77}},
 				Decisions: []algorithm.Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}, took(leases, 2, time.Minute)}}},
 		{"or is denied, without a strike", []Group{{Dedup: d, Penalty: p, Charges: charges(minute, leases)}},
-			[]Found{full, {State: algorithm.State{At: epoch.Add(time.Minute), Used: 2, FreeAt: epoch.Add(20 * time.Second)}}}, []Sight{{Replay: true, First: first, Penalty: struck}},
+			[]ChargeResult{full, {State: algorithm.State{At: epoch.Add(time.Minute), Used: 2, FreeAt: epoch.Add(20 * time.Second)}}}, []GuardResult{{Replay: true, First: first, Penalty: struck}},
 			Outcome{Groups: []GroupOutcome{{Replay: true, Original: 77, Strikes: 2}}, Decisions: []algorithm.Decision{
 				{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}, {Limit: 2, Used: 2, RetryAfter: 20 * time.Second, ResetAfter: time.Minute}}}},
-		{"and takes none where another rule denies", []Group{{Dedup: d, Charges: charges(leases)}, other}, []Found{{State: at(time.Minute, 1), Passes: true}, full}, []Sight{repeat, {}},
+		{"and takes none where another rule denies", []Group{{Dedup: d, Charges: charges(leases)}, other}, []ChargeResult{{State: at(time.Minute, 1), Passes: true}, full}, []GuardResult{repeat, {}},
 			Outcome{Groups: []GroupOutcome{{Allowed: true, Replay: true, Original: 77}, {FirmUntil: epoch.Add(time.Minute)}},
 				Decisions: []algorithm.Decision{{Allowed: true, Limit: 2, Used: 1, Remaining: 1, ResetAfter: time.Minute}, denied}}},
-		{"a look at permits denies no duplicate", []Group{{Dedup: d, Charges: append(charges(minute), algorithm.Charge{Meter: leases})}}, []Found{full, {State: at(time.Minute, 3)}}, []Sight{repeat},
+		{"a look at permits denies no duplicate", []Group{{Dedup: d, Charges: append(charges(minute), algorithm.Charge{Meter: leases})}}, []ChargeResult{full, {State: at(time.Minute, 3)}}, []GuardResult{repeat},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Original: 77}},
 				Decisions: []algorithm.Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}, {Allowed: true, Limit: 2, Used: 3, ResetAfter: time.Minute}}}},
-		{"a repeat tells of strikes", []Group{{Dedup: d, Penalty: p, Charges: charges(minute)}}, []Found{full}, []Sight{{Replay: true, Penalty: struck}},
+		{"a repeat tells of strikes", []Group{{Dedup: d, Penalty: p, Charges: charges(minute)}}, []ChargeResult{full}, []GuardResult{{Replay: true, Penalty: struck}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Strikes: 2}},
 				Decisions: []algorithm.Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}}}},
-		{"no repeat: it may become one", []Group{{Dedup: d, Charges: charges(minute)}}, []Found{full}, []Sight{{}},
+		{"no repeat: it may become one", []Group{{Dedup: d, Charges: charges(minute)}}, []ChargeResult{full}, []GuardResult{{}},
 			Outcome{Groups: []GroupOutcome{{}}, Decisions: []algorithm.Decision{denied}}},
 
-		{"reserved", []Group{{Reserve: time.Minute, Charges: charges(minute)}}, []Found{{State: at(0, 1), Passes: true}}, []Sight{{}},
+		{"reserved", []Group{{Reserve: time.Minute, Charges: charges(minute)}}, []ChargeResult{{State: at(0, 1), Passes: true}}, []GuardResult{{}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Nonce: 5}}, Decisions: []algorithm.Decision{took(minute, 1, time.Minute)}}},
-		{"not reserved: others may settle", []Group{{Reserve: time.Minute, Charges: charges(minute)}}, []Found{full}, []Sight{{}},
+		{"not reserved: others may settle", []Group{{Reserve: time.Minute, Charges: charges(minute)}}, []ChargeResult{full}, []GuardResult{{}},
 			Outcome{Groups: []GroupOutcome{{}}, Decisions: []algorithm.Decision{denied}}},
-		{"a peek reserves nothing", []Group{{Reserve: time.Minute, Charges: peek}}, []Found{{Passes: true}}, []Sight{{}},
+		{"a peek reserves nothing", []Group{{Reserve: time.Minute, Charges: peek}}, []ChargeResult{{Passes: true}}, []GuardResult{{}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true}}, Decisions: []algorithm.Decision{{Allowed: true, Limit: 3, Remaining: 3}}}},
-		{"a lease has the call's nonce", []Group{{Charges: charges(leases)}}, []Found{{State: at(time.Minute, 1), Passes: true}}, nil,
+		{"a lease has the call's nonce", []Group{{Charges: charges(leases)}}, []ChargeResult{{State: at(time.Minute, 1), Passes: true}}, nil,
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Nonce: 5}}, Decisions: []algorithm.Decision{took(leases, 1, time.Minute)}}},
 
-		{"overdrawn: the receipt says how far", []Group{{Charges: late}}, []Found{{State: at(0, 7*debt.Ticks), Amount: 6, Passes: true}}, nil,
+		{"overdrawn: the receipt says how far", []Group{{Charges: late}}, []ChargeResult{{State: at(0, 7*debt.Ticks), Amount: 6, Passes: true}}, nil,
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true}},
 				Decisions: []algorithm.Decision{{Allowed: true, Limit: 2, Used: 7, ResetAfter: 7 * time.Second, Receipt: algorithm.Receipt{Fingerprint: debt.Fingerprint, Cost: 6, At: epoch}}}}},
-		{"overdrawn, but another denies", []Group{{Charges: late}, other}, []Found{{State: at(0, debt.Ticks), Passes: true}, full}, nil,
+		{"overdrawn, but another denies", []Group{{Charges: late}, other}, []ChargeResult{{State: at(0, debt.Ticks), Passes: true}, full}, nil,
 			Outcome{Groups: []GroupOutcome{{Allowed: true}, {FirmUntil: epoch.Add(time.Minute)}},
 				Decisions: []algorithm.Decision{{Allowed: true, Limit: 2, Used: 1, Remaining: 1, ResetAfter: time.Second}, denied}}},
-		{"in debt: until one is left", []Group{{Charges: late}}, []Found{{State: at(0, 7*debt.Ticks)}}, nil,
+		{"in debt: until one is left", []Group{{Charges: late}}, []ChargeResult{{State: at(0, 7*debt.Ticks)}}, nil,
 			Outcome{Groups: []GroupOutcome{{FirmUntil: epoch.Add(6 * time.Second)}},
 				Decisions: []algorithm.Decision{{Limit: 2, Used: 7, RetryAfter: 6 * time.Second, ResetAfter: 7 * time.Second}}}},
 	} {
@@ -305,8 +305,8 @@ func TestSettleOfADeniedCall(t *testing.T) {
 		{Subject: Subject{1}, Charges: one, Alone: true},
 		{Subject: Subject{2}, Charges: one, Dedup: dedup(t, onceAMinute)},
 	}}
-	found := []Found{{Passes: true}, {State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {}}
-	sights := []Sight{{}, {}, {Replay: true, First: algorithm.Record{First: epoch, Nonce: 77}}}
+	found := []ChargeResult{{Passes: true}, {State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {}}
+	sights := []GuardResult{{}, {}, {Replay: true, First: algorithm.Record{First: epoch, Nonce: 77}}}
 	if ticket.Together(found, sights) || ticket.Together(found, nil) {
 		t.Error("its groups pass together")
 	}
@@ -325,8 +325,8 @@ func TestSettleWithGuardsDoesNotAllocate(t *testing.T) {
 	m := ticketMeters(t)
 	p := penalty(t, threeStrikes)
 	ticket := Ticket{Nonce: 1, Groups: []Group{{Penalty: p, Dedup: dedup(t, onceAMinute), Reserve: time.Minute, Charges: []algorithm.Charge{{Meter: m["minute"], Cost: 1, Overdraw: true}}}}}
-	found := []Found{{State: algorithm.State{At: epoch, Used: 1}, Amount: 1, Passes: true}}
-	sights := []Sight{{Penalty: p.Strike(algorithm.PenaltyState{}, epoch)}}
+	found := []ChargeResult{{State: algorithm.State{At: epoch, Used: 1}, Amount: 1, Passes: true}}
+	sights := []GuardResult{{Penalty: p.Strike(algorithm.PenaltyState{}, epoch)}}
 	var out Outcome
 	if n := testing.AllocsPerRun(100, func() {
 		if err := ticket.Validate(); err != nil {
@@ -349,8 +349,8 @@ func TestSettleOfNonsenseGuards(t *testing.T) {
 			for _, r := range []algorithm.Record{{}, {First: algorithm.MaxInstant, Replays: algorithm.MaxCount, Departs: algorithm.MaxInstant}, {First: -1, Replays: -1, Departs: -1}} {
 				for guards := range 4 {
 					var out Outcome
-					sight := Sight{Penalty: penal, Banned: guards&1 != 0, Replay: guards&2 != 0, First: r}
-					out.Settle(&ticket, epoch, []Found{{State: s, Passes: true}}, []Sight{sight})
+					sight := GuardResult{Penalty: penal, Banned: guards&1 != 0, Replay: guards&2 != 0, First: r}
+					out.Settle(&ticket, epoch, []ChargeResult{{State: s, Passes: true}}, []GuardResult{sight})
 					if out.Allowed == sight.Banned || out.Groups[0].Nonce != 0 && sight.Banned || out.Decisions[0].Delay < 0 && sight.Replay {
 						t.Errorf("%v: %+v became %+v", meter, sight, out)
 					}

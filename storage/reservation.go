@@ -89,8 +89,8 @@ type Settlement struct {
 // system keeps resending data written to a connection that has been closed since.
 const LostFor = 2 * time.Minute
 
-// Settled is the result of a settlement. Reuse one to settle without allocating.
-type Settled struct {
+// SettleOutcome is the result of a settlement. Reuse one to settle without allocating.
+type SettleOutcome struct {
 	Now       algorithm.Instant
 	Allowed   bool                 // false if the overage was denied; the reservation is then still open
 	Again     bool                 // it had been done before, so nothing changed

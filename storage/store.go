@@ -26,7 +26,7 @@ type Store interface {
 // with [ErrNoReservation], and one that was already closed in another way with [ErrClosed]; both leave every
 // counter unchanged. Releasing an expired permit is a no-op.
 type Settler interface {
-	Settle(ctx context.Context, s *Settlement, out *Settled) error
+	Settle(ctx context.Context, s *Settlement, out *SettleOutcome) error
 }
 
 // A Banner sets and lifts bans manually.
@@ -69,7 +69,7 @@ type Lister interface {
 
 // A BatchStore decides many tickets in one function call, each by itself, faster than one by one.
 type BatchStore interface {
-	TakeEach(ctx context.Context, turns []Turn)
+	TakeEach(ctx context.Context, turns []BatchItem)
 }
 
 // A FullStore has every ability that a node needs from a shared store. A wrapper that decides before or
@@ -84,8 +84,8 @@ type FullStore interface {
 	LateCharger
 }
 
-// A Turn is a ticket of a batch, and its outcome.
-type Turn struct {
+// A BatchItem is a ticket of a batch, and its outcome.
+type BatchItem struct {
 	Ticket  Ticket
 	Outcome Outcome // meaningless with an error
 	Err     error

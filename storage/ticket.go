@@ -93,7 +93,7 @@ func (g *Group) takesPermits() bool {
 
 // IsStrike reports whether the group's own charges deny it in a way that counts against its subject. A cost
 // that can never pass is an error, not an attempt.
-func (g *Group) IsStrike(found []Found) (strike bool) {
+func (g *Group) IsStrike(found []ChargeResult) (strike bool) {
 	if g.Penalty == nil {
 		return false
 	}
@@ -256,16 +256,16 @@ type GroupOutcome struct {
 	Original uint64
 }
 
-// Found is a store's result for one charge: whether it passes by itself, its state after the request, and,
+// ChargeResult is a store's result for one charge: whether it passes by itself, its state after the request, and,
 // for a charge that overdraws, how much was taken.
-type Found struct {
+type ChargeResult struct {
 	State  algorithm.State
 	Amount int64
 	Passes bool
 }
 
-// A Sight is a store's result for the guards of a group.
-type Sight struct {
+// A GuardResult is a store's result for the guards of a group.
+type GuardResult struct {
 	Penalty algorithm.PenaltyState // after the request
 	Banned  bool                   // before the request
 	Replay  bool
@@ -273,7 +273,7 @@ type Sight struct {
 }
 
 // Together reports whether all groups that are not alone pass. Without guards, sights may be nil.
-func (t *Ticket) Together(found []Found, sights []Sight) bool {
+func (t *Ticket) Together(found []ChargeResult, sights []GuardResult) bool {
 	if t.Denied {
 		return false
 	}
@@ -287,7 +287,7 @@ func (t *Ticket) Together(found []Found, sights []Sight) bool {
 	return true
 }
 
-func sightOf(sights []Sight, i int) *Sight {
+func sightOf(sights []GuardResult, i int) *GuardResult {
 	if sights == nil {
 		return nil
 	}
@@ -296,7 +296,7 @@ func sightOf(sights []Sight, i int) *Sight {
 
 // Passes reports whether the group passes by itself. A duplicate is denied only by the permits it has to
 // take. Without guards, sight may be nil.
-func (g *Group) Passes(found []Found, sight *Sight) bool {
+func (g *Group) Passes(found []ChargeResult, sight *GuardResult) bool {
 	if sight != nil && sight.Banned {
 		return false
 	}
@@ -311,7 +311,7 @@ func (g *Group) Passes(found []Found, sight *Sight) bool {
 
 // Settle fills in the outcome from the store's results for each charge and each group, in the ticket's order.
 // Without guards, sights may be nil.
-func (o *Outcome) Settle(t *Ticket, now algorithm.Instant, found []Found, sights []Sight) {
+func (o *Outcome) Settle(t *Ticket, now algorithm.Instant, found []ChargeResult, sights []GuardResult) {
 	o.Now = now
 	o.Allowed = t.Together(found, sights)
 	o.Groups = resize(o.Groups, len(t.Groups))
@@ -339,7 +339,7 @@ func resize[T any](s []T, n int) []T {
 // settleGroup fills in the decisions of one group's charges and the group's outcome.
 //
 //gocyclo:ignore every decision runs it: one pass over the charges, without further calls
-func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, decisions []algorithm.Decision) {
+func (o *Outcome) settleGroup(t *Ticket, i int, found []ChargeResult, sight *GuardResult, decisions []algorithm.Decision) {
 	g := &t.Groups[i]
 	allowed := g.Passes(found, sight)
 	replay := sight != nil && sight.Replay
@@ -381,7 +381,7 @@ func retryAt(d *algorithm.Decision, now algorithm.Instant) algorithm.Instant {
 }
 
 // guarded adds the results of the guards.
-func (o *GroupOutcome) guarded(g *Group, now algorithm.Instant, sight *Sight, decisions []algorithm.Decision) {
+func (o *GroupOutcome) guarded(g *Group, now algorithm.Instant, sight *GuardResult, decisions []algorithm.Decision) {
 	o.FirmUntil = 0
 	if sight.Replay {
 		o.Replay, o.Original = true, sight.First.Nonce

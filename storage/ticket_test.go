@@ -172,7 +172,7 @@ func TestTogether(t *testing.T) {
 		{Charges: []algorithm.Charge{{Meter: m["leaky"], Cost: 1}}},
 	}}
 	for verdicts, want := range map[string]bool{"1111": true, "1101": true, "0111": false, "1011": false, "1110": false, "1100": false} {
-		found := make([]Found, 4)
+		found := make([]ChargeResult, 4)
 		for i, v := range verdicts {
 			found[i].Passes = v == '1'
 		}
@@ -205,44 +205,44 @@ func TestSettle(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		groups []Group
-		found  []Found
+		found  []ChargeResult
 		want   Outcome
 	}{
 		{"all pass", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 1}, {Meter: hour, Cost: 1}}}},
-			[]Found{{State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {State: algorithm.State{At: epoch, Used: 1}, Passes: true}},
+			[]ChargeResult{{State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {State: algorithm.State{At: epoch, Used: 1}, Passes: true}},
 			Outcome{Now: now, Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true}},
 				Decisions: []algorithm.Decision{pass(minute, 1, time.Minute, true), pass(hour, 1, time.Hour, true)}}},
 		{"the minute passes, the hour denies: nothing is taken", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 1}, {Meter: hour, Cost: 1}}}},
-			[]Found{{State: algorithm.State{}, Passes: true}, {State: algorithm.State{At: epoch, Used: 5}, Passes: false}},
+			[]ChargeResult{{State: algorithm.State{}, Passes: true}, {State: algorithm.State{At: epoch, Used: 5}, Passes: false}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
 				Decisions: []algorithm.Decision{pass(minute, 0, 0, false), deny(hour, time.Hour, time.Hour)}}},
 		{"another group denies", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 1}}}, {Subject: Subject{1}, Charges: []algorithm.Charge{{Meter: minute, Cost: 1}}}},
-			[]Found{{State: algorithm.State{}, Passes: true}, {State: full, Passes: false}},
+			[]ChargeResult{{State: algorithm.State{}, Passes: true}, {State: full, Passes: false}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{Allowed: true}, {FirmUntil: epoch.Add(time.Minute)}},
 				Decisions: []algorithm.Decision{pass(minute, 0, 0, false), deny(minute, time.Minute, time.Minute)}}},
 		{"a group alone denies only itself", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 1}}}, {Charges: []algorithm.Charge{{Meter: hour, Cost: 1}}, Alone: true}},
-			[]Found{{State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {State: algorithm.State{At: epoch, Used: 5}, Passes: false}},
+			[]ChargeResult{{State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {State: algorithm.State{At: epoch, Used: 5}, Passes: false}},
 			Outcome{Now: now, Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true}, {FirmUntil: epoch.Add(time.Hour)}},
 				Decisions: []algorithm.Decision{pass(minute, 1, time.Minute, true), deny(hour, time.Hour, time.Hour)}}},
 		{"a group alone is taken though the others are denied", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 1}}}, {Charges: []algorithm.Charge{{Meter: hour, Cost: 1}}, Alone: true}},
-			[]Found{{State: full, Passes: false}, {State: algorithm.State{At: epoch, Used: 1}, Passes: true}},
+			[]ChargeResult{{State: full, Passes: false}, {State: algorithm.State{At: epoch, Used: 1}, Passes: true}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: epoch.Add(time.Minute)}, {Allowed: true, Taken: true}},
 				Decisions: []algorithm.Decision{deny(minute, time.Minute, time.Minute), pass(hour, 1, time.Hour, true)}}},
 		{"firm as long as the longest denial", []Group{{Charges: []algorithm.Charge{{Meter: hour, Cost: 1}, {Meter: minute, Cost: 1}}}},
-			[]Found{{State: algorithm.State{At: epoch, Used: 5}, Passes: false}, {State: full, Passes: false}},
+			[]ChargeResult{{State: algorithm.State{At: epoch, Used: 5}, Passes: false}, {State: full, Passes: false}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
 				Decisions: []algorithm.Decision{deny(hour, time.Hour, time.Hour), deny(minute, time.Minute, time.Minute)}}},
 		{"not firm where others may give back", []Group{{Charges: []algorithm.Charge{{Meter: hour, Cost: 1}}, Returnable: true}},
-			[]Found{{State: algorithm.State{At: epoch, Used: 5}, Passes: false}},
+			[]ChargeResult{{State: algorithm.State{At: epoch, Used: 5}, Passes: false}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{}}, Decisions: []algorithm.Decision{deny(hour, time.Hour, time.Hour)}}},
 		{"never is firm for good", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 4}}}},
-			[]Found{{State: algorithm.State{}, Passes: false}},
+			[]ChargeResult{{State: algorithm.State{}, Passes: false}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: algorithm.MaxInstant}}, Decisions: []algorithm.Decision{{Limit: 3, Remaining: 3, RetryAfter: algorithm.Never}}}},
 		{"a lease may be released", []Group{{Charges: []algorithm.Charge{{Meter: leases, Cost: 1}}}},
-			[]Found{{State: leased, Passes: false}},
+			[]ChargeResult{{State: leased, Passes: false}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{}}, Decisions: []algorithm.Decision{deny(leases, time.Second, time.Minute)}}},
 		{"counted denials move the end", []Group{{Charges: []algorithm.Charge{{Meter: denied, Cost: 1}}}},
-			[]Found{{State: full, Passes: false}},
+			[]ChargeResult{{State: full, Passes: false}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{}}, Decisions: []algorithm.Decision{deny(denied, time.Minute, time.Minute)}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func statesOf(found []Found) (states []algorithm.State) {
+func statesOf(found []ChargeResult) (states []algorithm.State) {
 	for _, f := range found {
 		states = append(states, f.State)
 	}
@@ -267,7 +267,7 @@ func statesOf(found []Found) (states []algorithm.State) {
 func TestSettleDoesNotAllocate(t *testing.T) {
 	m := ticketMeters(t)
 	ticket := Ticket{Groups: []Group{{Charges: []algorithm.Charge{{Meter: m["minute"], Cost: 1}, {Meter: m["hour"], Cost: 1}}}}}
-	found := []Found{{State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {State: algorithm.State{At: epoch, Used: 5}, Passes: false}}
+	found := []ChargeResult{{State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {State: algorithm.State{At: epoch, Used: 5}, Passes: false}}
 	var out Outcome
 	if n := testing.AllocsPerRun(100, func() {
 		if err := ticket.Validate(); err != nil {
@@ -289,7 +289,7 @@ func TestSettleOfNonsense(t *testing.T) {
 		ticket := Ticket{Nonce: 1, Groups: []Group{{Charges: []algorithm.Charge{{Meter: m, Cost: 1}}}}}
 		var out Outcome
 		for _, s := range []algorithm.State{{}, {At: algorithm.MaxInstant}, {At: epoch, Used: algorithm.MaxCount, Previous: algorithm.MaxCount, FreeAt: algorithm.MaxInstant}} {
-			if out.Settle(&ticket, epoch, []Found{{State: s}}, nil); out.Allowed || len(out.Decisions) != 1 {
+			if out.Settle(&ticket, epoch, []ChargeResult{{State: s}}, nil); out.Allowed || len(out.Decisions) != 1 {
 				t.Errorf("%v: a denial became %+v", m, out)
 			}
 		}

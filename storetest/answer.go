@@ -14,7 +14,7 @@ import (
 // An answer is a store's reply to a step. Which fields are set depends on the step.
 type answer struct {
 	outcome storage.Outcome
-	settled storage.Settled
+	settled storage.SettleOutcome
 	until   algorithm.Instant // of a ban
 	refusal error             // one of refusals: the store answered with this error
 }
@@ -39,7 +39,7 @@ func sameOutcome(a, b *storage.Outcome) bool {
 	return a.Now == b.Now && a.Allowed == b.Allowed && slices.Equal(a.Groups, b.Groups) && slices.Equal(a.Decisions, b.Decisions)
 }
 
-func sameSettled(a, b *storage.Settled) bool {
+func sameSettled(a, b *storage.SettleOutcome) bool {
 	return a.Now == b.Now && a.Allowed == b.Allowed && a.Again == b.Again && a.Until == b.Until && a.BannedUntil == b.BannedUntil &&
 		slices.Equal(a.Decisions, b.Decisions)
 }
@@ -51,7 +51,7 @@ func difference(want, got *answer) string {
 	}
 	type readable struct {
 		Outcome storage.Outcome
-		Settled storage.Settled
+		Settled storage.SettleOutcome
 		Until   algorithm.Instant
 		Refusal string
 	}

@@ -64,7 +64,7 @@ func checkEndedContexts(nodes []storage.Store) error {
 	for name, do := range map[string]func() error{
 		"settle": func() error {
 			s := &storage.Settlement{Now: scenarioStart, Subject: who[0], Nonce: 7, Charges: group(m, 1).Charges}
-			return node.Settle(ctx, s, new(storage.Settled))
+			return node.Settle(ctx, s, new(storage.SettleOutcome))
 		},
 		"ban": func() error {
 			_, err := node.Ban(ctx, &storage.Ban{Now: scenarioStart, Subject: who[0], Penalty: g.Penalty, Length: time.Minute})
@@ -195,7 +195,7 @@ func checkSettledReuse(nodes []storage.Store) error {
 	if err != nil {
 		return err
 	}
-	stale := storage.Settled{Now: 1, Again: true, Until: 99, Decisions: make([]algorithm.Decision, 7, 40)}
+	stale := storage.SettleOutcome{Now: 1, Again: true, Until: 99, Decisions: make([]algorithm.Decision, 7, 40)}
 	for i := range stale.Decisions {
 		stale.Decisions[i] = algorithm.Decision{Used: 99, RetryAfter: 99, Delay: 99, Receipt: algorithm.Receipt{Cost: 99}}
 	}
@@ -208,7 +208,7 @@ func checkSettledReuse(nodes []storage.Store) error {
 	if err != nil {
 		return err
 	}
-	want := storage.Settled{Now: scenarioStart, Allowed: true, Decisions: out.Decisions}
+	want := storage.SettleOutcome{Now: scenarioStart, Allowed: true, Decisions: out.Decisions}
 	if diff := difference(&answer{settled: want}, &answer{settled: stale}); diff != "" {
 		return fmt.Errorf("it differs where it was used before (-new +used):\n%s", diff)
 	}

@@ -81,7 +81,7 @@ func checkInvalidSettlements(nodes []storage.Store) error {
 		s := storage.Settlement{Now: scenarioStart, Subject: who[0], Nonce: 7, Charges: group(m, 1).Charges}
 		v.spoil(&s)
 		err = safely(func() error {
-			return nodes[0].(storage.Settler).Settle(context.Background(), &s, new(storage.Settled))
+			return nodes[0].(storage.Settler).Settle(context.Background(), &s, new(storage.SettleOutcome))
 		})
 		if refusalOf(err) != algorithm.ErrInvalid || !strings.Contains(err.Error(), v.want) {
 			errs = append(errs, fmt.Errorf("%s: error is %v, want one that wraps %q and says %q", v.name, err, algorithm.ErrInvalid, v.want))

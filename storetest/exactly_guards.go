@@ -191,7 +191,7 @@ func releasesAtOnce(nodes []storage.Store, trial int) error {
 	}
 	var first atomic.Int64
 	err := atOnce(callers, func(i int) error {
-		var out storage.Settled
+		var out storage.SettleOutcome
 		s := storage.Settlement{Subject: who, Nonce: 1, Verb: storage.Release, Charges: group(m, 0).Charges}
 		err := nodes[i%len(nodes)].(storage.Settler).Settle(context.Background(), &s, &out)
 		if !out.Again {
@@ -222,7 +222,7 @@ func leasesAtOnce(nodes []storage.Store, trial int) error {
 	var holding atomic.Int64
 	err := atOnce(callers, func(i int) error {
 		var out storage.Outcome
-		var back storage.Settled
+		var back storage.SettleOutcome
 		for round := range rounds {
 			node := nodes[(i+round)%len(nodes)]
 			t := &storage.Ticket{Nonce: uint64(1 + i*rounds + round), Groups: []storage.Group{g}}

@@ -12,7 +12,7 @@ type hearing struct {
 	now     algorithm.Instant
 	charges []*weighing
 
-	sight        storage.Sight
+	sight        storage.GuardResult
 	wrongPenalty bool      // the penalty's state was written by a wrong clock
 	budget       *weighing // for a duplicate
 }
@@ -60,7 +60,7 @@ func (h *hearing) penaltyAccount() account { return account{h.Subject, algorithm
 
 func (h *hearing) passes() bool { return h.Passes(h.found(), &h.sight) }
 
-func (h *hearing) found() (found []storage.Found) {
+func (h *hearing) found() (found []storage.ChargeResult) {
 	for _, w := range h.charges {
 		found = append(found, w.found)
 	}

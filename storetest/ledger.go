@@ -86,8 +86,8 @@ func (l ledger) take(t *storage.Ticket, now algorithm.Instant, out *storage.Outc
 			l.decide([]*hearing{h}, false)
 		}
 	}
-	var found []storage.Found
-	var sights []storage.Sight
+	var found []storage.ChargeResult
+	var sights []storage.GuardResult
 	guarded := false
 	for _, h := range all {
 		found = append(found, h.found()...)

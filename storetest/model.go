@@ -34,7 +34,7 @@ func (m *Model) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 }
 
 // Settle implements [storage.Settler].
-func (m *Model) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (m *Model) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ type saboteur struct {
 	*Model
 	before func(l ledger, t *storage.Ticket)
 	after  func(l ledger, t *storage.Ticket, out *storage.Outcome)
-	settle func(l ledger, s *storage.Settlement, out *storage.Settled) error
+	settle func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error
 }
 
 func (s *saboteur) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
@@ -36,7 +36,7 @@ func (s *saboteur) Take(ctx context.Context, t *storage.Ticket, out *storage.Out
 	})
 }
 
-func (s *saboteur) Settle(ctx context.Context, settlement *storage.Settlement, out *storage.Settled) error {
+func (s *saboteur) Settle(ctx context.Context, settlement *storage.Settlement, out *storage.SettleOutcome) error {
 	if s.settle == nil || settlement.Validate() != nil {
 		return s.Model.Settle(ctx, settlement, out)
 	}
@@ -71,7 +71,7 @@ func afterGroups(tamper func(l ledger, t *storage.Ticket, g *storage.Group, out 
 	}}
 }
 
-func settlesBy(settle func(l ledger, s *storage.Settlement, out *storage.Settled) error) storage.Store {
+func settlesBy(settle func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error) storage.Store {
 	return &saboteur{Model: NewModel(), settle: settle}
 }
 
@@ -335,7 +335,7 @@ func (r *racer) Take(_ context.Context, t *storage.Ticket, out *storage.Outcome)
 	})
 }
 
-func (r *racer) Settle(_ context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (r *racer) Settle(_ context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	return r.apart(s.Subject, func(l ledger) error { return l.settle(s, instantOf(s.Now), out) })
 }
 

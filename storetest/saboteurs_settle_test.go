@@ -9,7 +9,7 @@ import (
 
 // givesBackTwice leaves open what it has released.
 func givesBackTwice() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		name := takenUnder{s.Subject, s.Nonce}
 		r, open := l.reservations[name]
 		err := l.settle(s, s.Now, out)
@@ -22,7 +22,7 @@ func givesBackTwice() storage.Store {
 
 // strikesAgain counts the strike of a settlement each time it is sent.
 func strikesAgain() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		err := l.settle(s, s.Now, out)
 		if err == nil && out.Again && s.Strike != nil {
 			(&settling{Settlement: s, now: s.Now, ledger: l, out: out}).strike()
@@ -32,7 +32,7 @@ func strikesAgain() storage.Store {
 }
 
 func forgetsClosed() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		err := l.settle(s, s.Now, out)
 		if name := (takenUnder{s.Subject, s.Nonce}); l.reservations[name].Closed {
 			delete(l.reservations, name)
@@ -43,7 +43,7 @@ func forgetsClosed() storage.Store {
 
 // settlesAboveCapacity believes that there is more room than there is.
 func settlesAboveCapacity() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		wide := settlement(*s)
 		for i := range wide.Charges {
 			limit := wide.Charges[i].Meter.Limit()
@@ -63,7 +63,7 @@ func settlesAboveCapacity() storage.Store {
 }
 
 func allowsEveryOverage() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		s.Overage = max(s.Overage, algorithm.OverageAllow)
 		return l.settle(s, s.Now, out)
 	})
@@ -71,7 +71,7 @@ func allowsEveryOverage() storage.Store {
 
 // givesBackLate dates every charge at the time of its refund.
 func givesBackLate() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		r := l.reservations[takenUnder{s.Subject, s.Nonce}]
 		for i := range r.Receipts {
 			r.Receipts[i].At = s.Now
@@ -81,7 +81,7 @@ func givesBackLate() storage.Store {
 }
 
 func settlesForAnother() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		for name := range l.reservations {
 			alike := name.subject[0] == s.Subject[0] || name.subject[15] == s.Subject[15]
 			if alike && name.nonce == s.Nonce && name.subject != s.Subject {
@@ -95,7 +95,7 @@ func settlesForAnother() storage.Store {
 
 // settlesLate accepts a reservation that has expired.
 func settlesLate() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		name := takenUnder{s.Subject, s.Nonce}
 		if r, ok := l.reservations[name]; ok && r.Until <= s.Now {
 			r.Until = s.Now + 1
@@ -107,7 +107,7 @@ func settlesLate() storage.Store {
 
 // renewsExpired takes a new permit for any client that asks to renew one.
 func renewsExpired() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		if s.Verb == storage.Renew && s.OnlyLeases() {
 			g := storage.Group{Subject: s.Subject}
 			for _, c := range s.Charges {
@@ -121,7 +121,7 @@ func renewsExpired() storage.Store {
 
 // releasesAnothers releases another client's permit if the client has none.
 func releasesAnothers() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		err := l.settle(s, s.Now, out)
 		if err == nil && out.Again && s.OnlyLeases() {
 			a := account{s.Subject, s.Charges[0].Meter.Fingerprint}
@@ -135,7 +135,7 @@ func releasesAnothers() storage.Store {
 
 // renewsForNothing reports a renewal, but does not renew.
 func renewsForNothing() storage.Store {
-	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		if s.Verb == storage.Renew {
 			l = l.clone()
 		}

@@ -32,7 +32,7 @@ type aroundEvent struct {
 var verdicts = []string{"passes", "again", "denied", "closed", "unknown"}
 
 // verdictOf names the result of a settlement.
-func verdictOf(out *storage.Settled, refusal error) string {
+func verdictOf(out *storage.SettleOutcome, refusal error) string {
 	switch {
 	case refusal == storage.ErrClosed:
 		return "closed"
@@ -66,7 +66,7 @@ func (e *aroundEvent) play(node Able, g storage.Group) error {
 	for _, c := range g.Charges {
 		s.Charges = append(s.Charges, algorithm.Charge{Meter: c.Meter, Cost: e.cost})
 	}
-	var out storage.Settled
+	var out storage.SettleOutcome
 	err := node.Settle(ctx, &s, &out)
 	refusal := refusalOf(err)
 	if err != nil && (refusal == nil || refusal == algorithm.ErrInvalid) {

@@ -8,8 +8,8 @@ import (
 )
 
 // settle carries out a valid settlement, all of it or nothing.
-func (l ledger) settle(s *storage.Settlement, now algorithm.Instant, out *storage.Settled) error {
-	*out = storage.Settled{Now: now, Allowed: true}
+func (l ledger) settle(s *storage.Settlement, now algorithm.Instant, out *storage.SettleOutcome) error {
+	*out = storage.SettleOutcome{Now: now, Allowed: true}
 	w := settling{Settlement: s, now: now, ledger: l, out: out}
 	for _, c := range s.Charges {
 		b := l.balances[w.account(c.Meter)]
@@ -54,7 +54,7 @@ type settling struct {
 	now      algorithm.Instant
 	ledger   ledger
 	balances []balance // of each charge, as found
-	out      *storage.Settled
+	out      *storage.SettleOutcome
 }
 
 func (w *settling) account(m *algorithm.Meter) account { return account{w.Subject, m.Fingerprint} }

@@ -20,7 +20,7 @@ type weighing struct {
 	log      algorithm.LogWeight // for a log only
 	frozen   bool                // the state is dated after now, and believed
 	repaired bool
-	found    storage.Found
+	found    storage.ChargeResult
 }
 
 func (w *weighing) weigh(b balance) {

@@ -107,7 +107,7 @@ type batchedLimiter struct{ *penstockLimiter }
 func (p batchedLimiter) Caller() Take {
 	const size = 32
 	single := p.penstockLimiter.Caller()
-	turns := make([]storage.Turn, size)
+	turns := make([]storage.BatchItem, size)
 	for i := range turns {
 		turns[i].Ticket.Groups = []storage.Group{{Charges: []algorithm.Charge{{Meter: p.meters[0], Cost: 1}}}}
 	}

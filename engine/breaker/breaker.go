@@ -185,7 +185,7 @@ func (b *Breaker) Take(ctx context.Context, t *storage.Ticket, out *storage.Outc
 }
 
 // Settle asks the store, or refuses at once. It may be sent again when the store is back.
-func (b *Breaker) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (b *Breaker) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	var w way
 	if err := b.enter(&w, s.Subject); err != nil {
 		return err

@@ -61,7 +61,7 @@ func TestOpensProbesAndCloses(t *testing.T) {
 				t.Fatalf("refused with %v, which must say why", err)
 			}
 		}
-		var s storage.Settled
+		var s storage.SettleOutcome
 		if err := b.Settle(t.Context(), &storage.Settlement{}, &s); !errors.Is(err, errDown) {
 			t.Errorf("a settlement got %v", err)
 		}

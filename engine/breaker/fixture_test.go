@@ -49,7 +49,7 @@ func (f *faulty) Take(ctx context.Context, t *storage.Ticket, out *storage.Outco
 	return f.Store.Take(ctx, t, out)
 }
 
-func (f *faulty) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (f *faulty) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	f.asked.Add(1)
 	if err := *f.fault.Load(); err != nil {
 		return err

@@ -84,7 +84,7 @@ func TestZonesFailByThemselves(t *testing.T) {
 				t.Errorf("zones %v: got %v", zones, err)
 			}
 		}
-		var s storage.Settled
+		var s storage.SettleOutcome
 		if err := b.Settle(t.Context(), &storage.Settlement{Subject: storage.Subject{1}}, &s); !errors.Is(err, penstock.ErrUnavailable) {
 			t.Errorf("a settlement there: got %v", err)
 		}

@@ -100,7 +100,7 @@ func (c *Cache) learn(t *storage.Ticket, out *storage.Outcome, when told, before
 
 // A memory is what is known about a ticket.
 type memory struct {
-	found   [maxCharges]storage.Found
+	found   [maxCharges]storage.ChargeResult
 	charges int
 	bans    [maxGroups]algorithm.State
 	guarded bool
@@ -115,7 +115,7 @@ func (c *Cache) answer(t *storage.Ticket, out *storage.Outcome) bool {
 	if !c.recall(t, &m) || !m.weigh(t) {
 		return false
 	}
-	var room [maxGroups]storage.Sight
+	var room [maxGroups]storage.GuardResult
 	sights := m.sights(t, room[:])
 	out.Settle(t, m.now, m.found[:m.charges], sights)
 	for i := range sights {
@@ -126,7 +126,7 @@ func (c *Cache) answer(t *storage.Ticket, out *storage.Outcome) bool {
 
 // sights returns what a store would have found for the guards: only bans. They do not include the number of
 // bans.
-func (m *memory) sights(t *storage.Ticket, room []storage.Sight) []storage.Sight {
+func (m *memory) sights(t *storage.Ticket, room []storage.GuardResult) []storage.GuardResult {
 	if !m.guarded {
 		return nil
 	}

@@ -142,7 +142,7 @@ var laws = map[string]func(s *stage){
 
 // release gives back what a request took at an instant.
 func (s *stage) release(through storage.Settler, at penstock.Instant, g storage.Group) {
-	var out storage.Settled
+	var out storage.SettleOutcome
 	s.check(through.Settle(context.Background(), &storage.Settlement{
 		Now: at + 1, Subject: g.Subject, Nonce: uint64(at), Verb: penstock.Release, Charges: g.Charges,
 	}, &out))

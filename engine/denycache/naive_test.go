@@ -65,7 +65,7 @@ func (n *naive) Ban(ctx context.Context, b *storage.Ban) (penstock.Instant, erro
 	return n.Able.Ban(ctx, b)
 }
 
-func (n *naive) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (n *naive) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	if !n.survivesSettlement {
 		delete(n.known, s.Subject)
 	}

@@ -15,7 +15,7 @@ func (c *Cache) Forget(s storage.Subject) { c.table.forget(s) }
 
 // Settle settles through the store. It may give back, so what was denied may pass. Here and below the subject
 // is forgotten after the store has finished, even with an error, because it may have taken effect.
-func (c *Cache) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (c *Cache) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	defer c.Forget(s.Subject)
 	return c.inner.Settle(ctx, s, out)
 }

@@ -79,7 +79,7 @@ func changed(g *storage.Group, out *storage.GroupOutcome) bool {
 	return slices.ContainsFunc(g.Charges, func(c algorithm.Charge) bool { return c.Meter.CountDenied })
 }
 
-func (s *telling) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
+func (s *telling) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
 	defer s.occupy(what.Subject)()
 	defer s.cache.Forget(what.Subject)
 	return s.Able.Settle(ctx, what, out)

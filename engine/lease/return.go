@@ -67,7 +67,7 @@ func (s *Store) giveBack(ctx context.Context, now penstock.Instant, r *remnant) 
 			settlement.Charges = append(settlement.Charges, algorithm.Charge{Meter: m, Cost: r.size - r.left})
 		}
 	}
-	var out storage.Settled
+	var out storage.SettleOutcome
 	for range attempts {
 		if err = s.inner.Settle(ctx, &settlement, &out); !errors.Is(err, penstock.ErrUnavailable) || ctx.Err() != nil {
 			break

@@ -72,7 +72,7 @@ func (d desk) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome)
 	return nil
 }
 
-func (d desk) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (d desk) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	b := d.named[s.Nonce]
 	if b == nil {
 		return errors.New("no lease has that name")

@@ -134,7 +134,7 @@ type forgetful struct {
 	told  int
 }
 
-func (f *forgetful) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+func (f *forgetful) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	f.told++
 	if f.down {
 		return fmt.Errorf("%w: down", penstock.ErrUnavailable)

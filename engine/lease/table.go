@@ -87,7 +87,7 @@ func (p *pool) is(g *storage.Group) bool {
 // unchanged reports whether the group's limits are those that the pool's quota was leased under.
 func (p *pool) unchanged(g *storage.Group) bool {
 	for i := range g.Charges {
-		if now := g.Charges[i].Meter; p.meters[i] != now && p.meters[i].Numbers != now.Numbers {
+		if now := g.Charges[i].Meter; p.meters[i] != now && p.meters[i].Constants != now.Constants {
 			return false
 		}
 	}

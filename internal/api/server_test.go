@@ -108,7 +108,7 @@ func (gone) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	return penstock.ErrUnavailable
 }
 
-func (gone) Settle(context.Context, *storage.Settlement, *storage.Settled) error {
+func (gone) Settle(context.Context, *storage.Settlement, *storage.SettleOutcome) error {
 	return penstock.ErrUnavailable
 }
 

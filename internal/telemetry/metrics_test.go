@@ -199,7 +199,7 @@ func (late) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	return fmt.Errorf("%w: %w", penstock.ErrUnavailable, context.DeadlineExceeded)
 }
 
-func (late) Settle(context.Context, *storage.Settlement, *storage.Settled) error {
+func (late) Settle(context.Context, *storage.Settlement, *storage.SettleOutcome) error {
 	return penstock.ErrNoReservation
 }
 
