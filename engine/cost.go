@@ -18,7 +18,7 @@ const settleWithin = 5 * time.Minute
 // costOf returns what a request costs under a rule when it is decided: an estimate if the cost comes with the
 // response. Only the request itself can be a peek: a client that controls an attribute must not be able to
 // write 0 and never be limited.
-func costOf(m *rules.Matched, c *penstock.Call) int64 {
+func costOf(m *rules.MatchedRule, c *penstock.Call) int64 {
 	cost := &m.Rule.Cost
 	switch {
 	case c.Cost == 0:

@@ -73,7 +73,7 @@ type Observation struct {
 	// with their keys. A list may still have decided, or an override may have lifted a rule's limits: the
 	// verdict's limits are those of the rules that were asked.
 	Rules   *rules.Snapshot
-	Matched []rules.Matched
+	Matched []rules.MatchedRule
 
 	// Failures are the rules that could not be evaluated for this request: an expression failed, for which
 	// rules.OnError applies, or the rule panicked.

@@ -68,7 +68,7 @@ func (n *naive) decide(c *penstock.Call, now penstock.Instant) (v penstock.Verdi
 }
 
 // limits returns what a rule charges a request.
-func (n *naive) limits(r *rules.Considered, c *penstock.Call) (limits []naiveLimit) {
+func (n *naive) limits(r *rules.RuleExplanation, c *penstock.Call) (limits []naiveLimit) {
 	if !r.Matches || r.Unlimited {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (n *naive) limits(r *rules.Considered, c *penstock.Call) (limits []naiveLim
 
 // counters returns whose counters hold for a request: the rule's own, or those of an override whose match
 // reads attributes that are not in the rule's key.
-func (n *naive) counters(r *rules.Considered) string {
+func (n *naive) counters(r *rules.RuleExplanation) string {
 	t := &n.terms[r.Rule.Index]
 	if r.Override == rules.NoOverride {
 		return ""

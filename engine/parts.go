@@ -89,7 +89,7 @@ func (e *Engine) preparePart(s *rules.Snapshot, part *Part, w *work) (settled bo
 		return true
 	}
 	if part.Rule != nil {
-		w.matched.Rules = append(w.matched.Rules, rules.Matched{Rule: part.Rule, Override: rules.NoOverride, Key: part.Key})
+		w.matched.Rules = append(w.matched.Rules, rules.MatchedRule{Rule: part.Rule, Override: rules.NoOverride, Key: part.Key})
 		w.write(&part.Call)
 	}
 	for i := range w.turn.Ticket.Groups {

@@ -95,7 +95,7 @@ func (w *work) roomForShadows() int {
 
 // ask adds a rule's group to the ticket. If the rule cannot be evaluated, or panics, it returns an error and
 // leaves the ticket unchanged.
-func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
+func (w *work) ask(c *penstock.Call, m *rules.MatchedRule) (err error) {
 	from := len(w.charges)
 	defer func() {
 		if p := recover(); p != nil {

@@ -63,7 +63,7 @@ func compile(doc *Document, o Options) (snapshot *Snapshot, warnings Problems, e
 }
 
 type compiler struct {
-	*found
+	*problemCollector
 	doc     *Document
 	options Options
 	hasher  storage.Hasher
@@ -90,17 +90,17 @@ func newCompiler(doc *Document, o Options) *compiler {
 		o.Now = time.Now()
 	}
 	c := &compiler{
-		found:       doc.found.copied(),
-		doc:         doc,
-		options:     o,
-		hasher:      storage.NewHasher(o.Secret),
-		provided:    map[string]bool{},
-		missing:     map[string]bool{},
-		names:       map[string]int{},
-		meters:      map[penstock.Limit]*algorithm.Meter{},
-		zones:       map[string]*time.Location{},
-		languages:   map[string]*expr.Language{},
-		expressions: map[string]*expr.Expression{},
+		problemCollector: doc.found.copied(),
+		doc:              doc,
+		options:          o,
+		hasher:           storage.NewHasher(o.Secret),
+		provided:         map[string]bool{},
+		missing:          map[string]bool{},
+		names:            map[string]int{},
+		meters:           map[penstock.Limit]*algorithm.Meter{},
+		zones:            map[string]*time.Location{},
+		languages:        map[string]*expr.Language{},
+		expressions:      map[string]*expr.Expression{},
 	}
 	c.named = namedSources(doc)
 	for _, name := range slices.Concat(builtin, o.Provided, slices.Collect(maps.Keys(doc.Attributes)), slices.Collect(maps.Keys(c.named))) {
@@ -110,12 +110,12 @@ func newCompiler(doc *Document, o Options) *compiler {
 }
 
 // fail reports an error at a path.
-func (c *compiler) fail(at path, complaint *complaint) { c.report(Mistake, at, complaint) }
+func (c *compiler) fail(at path, complaint *valueProblem) { c.report(Mistake, at, complaint) }
 
 // warn reports something that is allowed but probably unintended.
-func (c *compiler) warn(at path, complaint *complaint) { c.report(Warning, at, complaint) }
+func (c *compiler) warn(at path, complaint *valueProblem) { c.report(Warning, at, complaint) }
 
-func (c *compiler) report(severity Severity, at path, complaint *complaint) {
+func (c *compiler) report(severity Severity, at path, complaint *valueProblem) {
 	n := c.source.find(at)
 	c.add(severity, at, c.source.within(n, complaint.offset), complaint)
 }
@@ -337,7 +337,7 @@ func indexKey(key []KeyPart) (parts []index.KeyPart) {
 }
 
 // failKey reports an error at a field's name instead of its value.
-func (c *compiler) failKey(at path, complaint *complaint) {
+func (c *compiler) failKey(at path, complaint *valueProblem) {
 	c.add(Mistake, at, c.source.find(at).KeyAt, complaint)
 }
 

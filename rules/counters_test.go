@@ -227,7 +227,7 @@ func sharesWrongly(t *testing.T, r *rand.Rand, l *expr.Language, shares sharing)
 	}
 	items := []index.Item{{Conditions: rule, Key: indexKey(key), Overrides: []index.Item{{Conditions: override}}}}
 	s := indexed(items, nil, nil, func(int, int) OnError { return ErrorMatches })
-	var first *Considered
+	var first *RuleExplanation
 	for range 8 {
 		call := &penstock.Call{}
 		for _, a := range [][]string{{"user", "", "gold", "7"}, {"plan", "", "gold", "7"}, append([]string{"path"}, naive.RequestPaths...), {"method", "GET", "POST"}, {"x", "a", "c"}, {"r", "b", "c"}} {

@@ -22,7 +22,7 @@ type Document struct {
 	Rules []RuleTerms `rules:"rules,required" as:"rules: []" max:"200000" doc:"The rules. All that match a request apply, together or not at all."`
 	Lists Lists       `rules:"lists" doc:"Requests that are never limited, and requests that are always denied. Lists are checked before rules."`
 
-	found *found // the parse result it was made from
+	found *problemCollector // the parse result it was made from
 }
 
 // A Source is where an attribute comes from. Exactly one field is set, beside Default.

@@ -16,11 +16,11 @@ type Explanation struct {
 	Denied, Allowed bool
 	Entry           int
 
-	Rules []Considered // all, in the document's order
+	Rules []RuleExplanation // all, in the document's order
 }
 
-// A Considered is how one rule treats a request.
-type Considered struct {
+// A RuleExplanation is how one rule treats a request.
+type RuleExplanation struct {
 	Rule    *Rule
 	Matches bool
 
@@ -59,7 +59,7 @@ const (
 func (s *Snapshot) Explain(call *penstock.Call, now penstock.Instant, entitlements Entitlements) *Explanation {
 	v := s.index.Values(call)
 	data := dataAt(entitlements, now)
-	e := &Explanation{Rules: make([]Considered, 0, len(s.all))}
+	e := &Explanation{Rules: make([]RuleExplanation, 0, len(s.all))}
 	if e.Denied = e.consult(s.deny, ErrorMatches, v); !e.Denied {
 		e.Allowed = e.consult(s.allow, ErrorSkips, v)
 	}
@@ -80,7 +80,7 @@ func (e *Explanation) consult(list []index.Conditions, onError OnError, v *index
 		if unmet != "" {
 			continue
 		}
-		if reason, _ := new(Considered).unmetWhen(&list[i], onError, "", v); reason == "" {
+		if reason, _ := new(RuleExplanation).unmetWhen(&list[i], onError, "", v); reason == "" {
 			e.Entry = i
 			return true
 		}
@@ -88,9 +88,9 @@ func (e *Explanation) consult(list []index.Conditions, onError OnError, v *index
 	return false
 }
 
-func (s *Snapshot) consider(r *Rule, now penstock.Instant, v *index.Values) Considered {
+func (s *Snapshot) consider(r *Rule, now penstock.Instant, v *index.Values) RuleExplanation {
 	v.Consider(r.item)
-	c := Considered{Rule: r, Override: NoOverride}
+	c := RuleExplanation{Rule: r, Override: NoOverride}
 	if c.Reason, c.Why = s.obstacle(r, now, v); c.Reason == "" {
 		c.Reason, c.Why = c.unmetWhen(&r.item.Conditions, r.onError, "", v)
 	}
@@ -128,7 +128,7 @@ func (s *Snapshot) obstacle(r *Rule, now penstock.Instant, v *index.Values) (Rea
 
 // unmetWhen returns why the expression of a rule or an override does not hold, or "" if it does. It records an
 // expression that fails.
-func (c *Considered) unmetWhen(k *index.Conditions, onError OnError, override string, v *index.Values) (Reason, string) {
+func (c *RuleExplanation) unmetWhen(k *index.Conditions, onError OnError, override string, v *index.Values) (Reason, string) {
 	if k.When == nil {
 		return "", ""
 	}

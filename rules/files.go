@@ -30,7 +30,7 @@ func CompileContext(ctx context.Context, files []File, o Options) (*Snapshot, Pr
 	if len(files) == 1 {
 		return compile(parse(ctx, files[0].Name, string(files[0].Data)), o)
 	}
-	j := &joined{found: &found{ctx: ctx, source: &source{}}}
+	j := &joinedFiles{problemCollector: &problemCollector{ctx: ctx, source: &source{}}}
 	j.parse(files)
 	doc := j.document()
 	c := newCompiler(doc, o)
@@ -45,9 +45,9 @@ func CompileContext(ctx context.Context, files []File, o Options) (*Snapshot, Pr
 	return s, warnings, nil
 }
 
-// joined holds several files as one text, whose lines are those of the files in order, and as one tree.
-type joined struct {
-	*found
+// joinedFiles holds several files as one text, whose lines are those of the files in order, and as one tree.
+type joinedFiles struct {
+	*problemCollector
 	parts []part
 	own   Problems // problems of single files
 }
@@ -59,7 +59,7 @@ type part struct {
 	root  *node // nil if it cannot be read
 }
 
-func (j *joined) parse(files []File) {
+func (j *joinedFiles) parse(files []File) {
 	var text strings.Builder
 	var lines int32
 	if len(files) == 0 {
@@ -67,7 +67,7 @@ func (j *joined) parse(files []File) {
 	}
 	for _, file := range files {
 		if text.Len()+len(file.Data) > MaxDocument {
-			j.own = append(j.own, Problem{Place: Place{File: file.Name}, Message: fmt.Sprintf("the files have more than %d bytes together", MaxDocument)})
+			j.own = append(j.own, Problem{Position: Position{File: file.Name}, Message: fmt.Sprintf("the files have more than %d bytes together", MaxDocument)})
 			j.parts = nil
 			return
 		}
@@ -91,9 +91,9 @@ func (j *joined) parse(files []File) {
 }
 
 // document returns the document that all files form together.
-func (j *joined) document() *Document {
-	doc := &Document{found: j.found}
-	root := &node{Kind: strictdoc.Mapping, At: spot{Line: 1, Column: 1}}
+func (j *joinedFiles) document() *Document {
+	doc := &Document{found: j.problemCollector}
+	root := &node{Kind: strictdoc.Mapping, At: position{Line: 1, Column: 1}}
 	complete := len(j.parts) > 0
 	for _, p := range j.parts {
 		if p.root == nil {
@@ -104,7 +104,7 @@ func (j *joined) document() *Document {
 	}
 	if complete { // others may depend on the contents of a missing file
 		j.source.root = root
-		r := &reader{found: &found{ctx: j.ctx, source: j.source}}
+		r := &reader{problemCollector: &problemCollector{ctx: j.ctx, source: j.source}}
 		r.read(root, reflect.ValueOf(doc).Elem())
 		j.broken = r.broken // already found in the single files
 		j.names()
@@ -116,7 +116,7 @@ func (j *joined) document() *Document {
 }
 
 // join adds the contents of a part to the whole.
-func (j *joined) join(whole, more *node, at path) {
+func (j *joinedFiles) join(whole, more *node, at path) {
 	if whole.Kind == strictdoc.List && more.Kind == strictdoc.List {
 		whole.Items = append(whole.Items, more.Items...)
 		return
@@ -144,12 +144,12 @@ func (j *joined) join(whole, more *node, at path) {
 
 // names reports rules with the same name in different files. The compiler does not know about files and skips the
 // ones reported here.
-func (j *joined) names() {
+func (j *joinedFiles) names() {
 	all := j.source.root.Step("rules")
 	if all == nil || all.Kind != strictdoc.List {
 		return
 	}
-	first := map[string]spot{}
+	first := map[string]position{}
 	for i := range all.Items {
 		name := all.Items[i].Step("name")
 		if name == nil || name.Kind != strictdoc.Scalar || !ruleName.MatchString(name.Text) {
@@ -165,7 +165,7 @@ func (j *joined) names() {
 }
 
 // forgive drops the complaints about files without rules if another file has some.
-func (j *joined) forgive(root *node) {
+func (j *joinedFiles) forgive(root *node) {
 	told := root.Step("rules") != nil
 	j.own = slices.DeleteFunc(j.own, func(p Problem) bool {
 		i := slices.IndexFunc(j.parts, func(part part) bool { return part.name == p.File })
@@ -179,7 +179,7 @@ func (j *joined) forgive(root *node) {
 }
 
 // partOf returns the index of the part that contains a line.
-func (j *joined) partOf(line int32) int {
+func (j *joinedFiles) partOf(line int32) int {
 	after := slices.IndexFunc(j.parts, func(p part) bool { return p.lines >= line })
 	if after < 0 {
 		after = len(j.parts)
@@ -187,20 +187,20 @@ func (j *joined) partOf(line int32) int {
 	return after - 1
 }
 
-func (j *joined) place(at spot) Place {
+func (j *joinedFiles) place(at position) Position {
 	p := j.parts[j.partOf(at.Line)]
-	return Place{File: p.name, Line: int(at.Line - p.lines), Column: int(at.Column)}
+	return Position{File: p.name, Line: int(at.Line - p.lines), Column: int(at.Column)}
 }
 
 // locate converts lines of the whole to lines of its parts, and sorts by them.
-func (j *joined) locate(problems Problems) Problems {
+func (j *joinedFiles) locate(problems Problems) Problems {
 	order := map[string]int{}
 	for i, p := range j.parts {
 		order[p.name] = i
 	}
 	for i := range problems {
 		if p := &problems[i]; p.File == "" && p.Line > 0 {
-			p.Place = j.place(spot{Line: int32(p.Line), Column: int32(p.Column)})
+			p.Position = j.place(position{Line: int32(p.Line), Column: int32(p.Column)})
 		}
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int {

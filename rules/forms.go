@@ -20,12 +20,12 @@ import (
 
 // The following methods read and write single values.
 
-func (r *Rate) readText(text string) (c *complaint) {
+func (r *Rate) readText(text string) (c *valueProblem) {
 	*r, c = parseRate(text)
 	return c
 }
 
-func (d *Duration) readText(text string) *complaint {
+func (d *Duration) readText(text string) *valueProblem {
 	length, c := parseDuration(text, false)
 	*d = Duration(length)
 	if c == nil && length == 0 {
@@ -34,14 +34,14 @@ func (d *Duration) readText(text string) *complaint {
 	return c
 }
 
-func (s *Seconds) readText(text string) *complaint {
+func (s *Seconds) readText(text string) *valueProblem {
 	if text != "" && leadingDigits(text) == text {
 		text += "s"
 	}
 	return (*Duration)(s).readText(text)
 }
 
-func (b *Budget) readText(text string) *complaint {
+func (b *Budget) readText(text string) *valueProblem {
 	number, isPercent := strings.CutSuffix(text, "%")
 	n, c := parseCount(number)
 	if c != nil {
@@ -58,7 +58,7 @@ func (b *Budget) readText(text string) *complaint {
 	return nil
 }
 
-func (k *KeyPart) readText(text string) *complaint {
+func (k *KeyPart) readText(text string) *valueProblem {
 	text, k.Optional = strings.CutSuffix(text, "?")
 	name, bits, prefixed := strings.Cut(text, "/")
 	k.Name = name
@@ -86,7 +86,7 @@ func (k KeyPart) String() string {
 // value names what is counted: an attribute, or its network.
 func (k KeyPart) value() string { return index.KeyPart(k).Value() }
 
-func checkAttributeName(name string) *complaint {
+func checkAttributeName(name string) *valueProblem {
 	if len(name) > bounds.AttributeName || !pattern.IsName(name) {
 		return complain("invalid attribute name %.80q", name).but("use up to %d letters, digits, - and _", bounds.AttributeName)
 	}
@@ -110,13 +110,13 @@ func (o OnError) MarshalText() ([]byte, error)     { return []byte(o.String()), 
 func (c Consistency) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 func (f Failure) MarshalText() ([]byte, error)     { return []byte(f.String()), nil }
 
-func (m *Mode) readText(text string) *complaint { return readName(m, modeNames, text, "mode") }
+func (m *Mode) readText(text string) *valueProblem { return readName(m, modeNames, text, "mode") }
 
-func (o *OnError) readText(text string) *complaint {
+func (o *OnError) readText(text string) *valueProblem {
 	return readName(o, onErrorNames, text, "on_error")
 }
 
-func (c *Consistency) readText(text string) *complaint {
+func (c *Consistency) readText(text string) *valueProblem {
 	return readName(c, consistencyNames, text, "consistency")
 }
 
@@ -127,7 +127,7 @@ func nameAt[T ~uint8](names []string, v T, kind string) string {
 	return fmt.Sprintf("%s(%d)", kind, v)
 }
 
-func readName[T ~uint8](v *T, names []string, text, kind string) *complaint {
+func readName[T ~uint8](v *T, names []string, text, kind string) *valueProblem {
 	at := slices.Index(names, text)
 	if at < 0 {
 		return meantName(complain("unknown %s %.64q", kind, text), text, names)

@@ -10,7 +10,7 @@ import (
 
 // A KeyedMatcher is a Matcher that knows which of its rules keep state for a client. See [Snapshot.Keyed].
 type KeyedMatcher interface {
-	Keyed(call *penstock.Call) []Considered
+	Keyed(call *penstock.Call) []RuleExplanation
 }
 
 // Keyed returns the rules that keep state for a client with these attributes, whatever their other conditions. A
@@ -18,30 +18,30 @@ type KeyedMatcher interface {
 // call without a domain covers every domain. The limits are those after overrides, as far as the attributes
 // determine them. Keyed is for operators, not for every request. A Matcher that is a [KeyedMatcher] answers for
 // its own rules. Numbers of limits are looked up in entitlements, which may be nil.
-func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant, entitlements Entitlements) []Considered {
-	return s.keyed(call, now, entitlements, func(*Considered) bool { return false })
+func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant, entitlements Entitlements) []RuleExplanation {
+	return s.keyed(call, now, entitlements, func(*RuleExplanation) bool { return false })
 }
 
 // Concerning returns the rules whose key, numbers or overrides read one of the attributes of a client, with the limits
 // that the attributes determine. Unlike [Snapshot.Keyed] it includes rules whose key needs further attributes: those
 // parts of the key are empty.
-func (s *Snapshot) Concerning(call *penstock.Call, now penstock.Instant, entitlements Entitlements) []Considered {
+func (s *Snapshot) Concerning(call *penstock.Call, now penstock.Instant, entitlements Entitlements) []RuleExplanation {
 	given := map[string]bool{}
 	for _, a := range call.Attributes {
 		given[a.Name] = true
 	}
-	concerns := func(c *Considered) bool {
+	concerns := func(c *RuleExplanation) bool {
 		return slices.ContainsFunc(c.Rule.clientAttributes(), func(name string) bool { return given[name] })
 	}
-	return slices.DeleteFunc(s.keyed(call, now, entitlements, concerns), func(c Considered) bool { return !concerns(&c) })
+	return slices.DeleteFunc(s.keyed(call, now, entitlements, concerns), func(c RuleExplanation) bool { return !concerns(&c) })
 }
 
-func (s *Snapshot) keyed(call *penstock.Call, now penstock.Instant, entitlements Entitlements, incomplete func(*Considered) bool) []Considered {
+func (s *Snapshot) keyed(call *penstock.Call, now penstock.Instant, entitlements Entitlements, incomplete func(*RuleExplanation) bool) []RuleExplanation {
 	if m, ok := s.Matcher.(KeyedMatcher); ok {
 		return m.Keyed(call)
 	}
 	v, data := s.index.Values(call), dataAt(entitlements, now)
-	var found []Considered
+	var found []RuleExplanation
 	for i := range s.all {
 		r := &s.all[i]
 		if r.Mode == Off || expired(r.Expires, now) || call.Domain != "" && call.Domain != r.Domain() {
@@ -49,7 +49,7 @@ func (s *Snapshot) keyed(call *penstock.Call, now penstock.Instant, entitlements
 		}
 		v.Consider(r.item)
 		v.SetDomain(r.Domain())
-		c := Considered{Rule: r, Matches: true, Override: NoOverride, Limits: r.Limits}
+		c := RuleExplanation{Rule: r, Matches: true, Override: NoOverride, Limits: r.Limits}
 		if !c.fill(s.index, call, v) && !incomplete(&c) {
 			continue
 		}
@@ -64,7 +64,7 @@ func (s *Snapshot) keyed(call *penstock.Call, now penstock.Instant, entitlements
 
 // fill sets the key, with empty values for missing ones, and reports whether it is complete. The value of a wildcard
 // may be given by its name.
-func (c *Considered) fill(x *index.Index, call *penstock.Call, v *index.Values) (complete bool) {
+func (c *RuleExplanation) fill(x *index.Index, call *penstock.Call, v *index.Values) (complete bool) {
 	complete = true
 	for _, part := range c.Rule.item.Key {
 		value, there := x.KeyValue(part, v)
@@ -80,7 +80,7 @@ func (c *Considered) fill(x *index.Index, call *penstock.Call, v *index.Values) 
 }
 
 // override applies the first override that holds.
-func (c *Considered) override(now penstock.Instant, v *index.Values) {
+func (c *RuleExplanation) override(now penstock.Instant, v *index.Values) {
 	for i := range c.Rule.Overrides {
 		o := &c.Rule.Overrides[i]
 		if expired(o.Expires, now) {

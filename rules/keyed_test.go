@@ -86,7 +86,7 @@ func TestKeyedAsMatched(t *testing.T) {
 		snapshot.Match(&call, now, &m)
 		keyed := snapshot.Keyed(&call, now, nil)
 		for _, matched := range m.Rules {
-			i := slices.IndexFunc(keyed, func(c rules.Considered) bool { return c.Rule == matched.Rule })
+			i := slices.IndexFunc(keyed, func(c rules.RuleExplanation) bool { return c.Rule == matched.Rule })
 			if i < 0 {
 				t.Errorf("%s: %s matches and is not keyed", path, matched.Rule.Name)
 				continue

@@ -11,11 +11,11 @@ type Match struct {
 	// Denied and Allowed say that a list decides, the deny list first. Then no rule applies.
 	Denied, Allowed bool
 
-	Rules []Matched // rules that apply, in document order
+	Rules []MatchedRule // rules that apply, in document order
 
 	// Failed lists the rules whose expression, or that of an override, could not be evaluated for this request.
 	// OnError says whether they apply anyway.
-	Failed []Failed
+	Failed []FailedRule
 
 	// Refused is a rule that denies the request because an expression failed, or nil.
 	Refused *Rule
@@ -23,16 +23,16 @@ type Match struct {
 	found index.Match
 }
 
-// A Matched is a rule that applies to a request.
-type Matched struct {
+// A MatchedRule is a rule that applies to a request.
+type MatchedRule struct {
 	Rule     *Rule
 	Override int      // index of the override whose limits replace the rule's, or NoOverride
 	Key      []string // values in the order of the rule's key; valid until the Match is used again
 	Estimate int64    // of a cost that is estimated, from 1 to its maximum; otherwise 0
 }
 
-// A Failed is a rule whose expression could not be evaluated, and why.
-type Failed struct {
+// A FailedRule is a rule whose expression could not be evaluated, and why.
+type FailedRule struct {
 	Rule *Rule
 	Err  error
 }
@@ -57,7 +57,7 @@ func (s *Snapshot) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 	m.Rules, m.Failed, m.Refused = m.Rules[:0], m.Failed[:0], nil
 	for i := range m.found.Found {
 		f := &m.found.Found[i]
-		m.Rules = append(m.Rules, Matched{Rule: &s.all[f.Item], Override: f.Override, Key: f.Key})
+		m.Rules = append(m.Rules, MatchedRule{Rule: &s.all[f.Item], Override: f.Override, Key: f.Key})
 		if r := &s.all[f.Item]; r.Cost.estimate != nil {
 			m.Rules[i].Estimate = m.estimate(r)
 		}
@@ -77,13 +77,13 @@ func (m *Match) estimate(r *Rule) int64 {
 }
 
 // fail records an expression that could not be evaluated.
-func (m *Match) fail(s *Snapshot, f *index.Failed) {
+func (m *Match) fail(s *Snapshot, f *index.FailedItem) {
 	r := &s.all[f.Item]
 	onError := r.onError
 	if f.Override != NoOverride {
 		onError = r.Overrides[f.Override].onError
 	}
-	m.Failed = append(m.Failed, Failed{r, f.Err})
+	m.Failed = append(m.Failed, FailedRule{r, f.Err})
 	if onError == ErrorDenies && r.Mode != Shadow && m.Refused == nil {
 		m.Refused = r
 	}

@@ -92,7 +92,7 @@ func checkExplainedAt(t rapid.TB, s *Snapshot, call *penstock.Call, now penstock
 	if e.Denied != m.Denied || e.Allowed != m.Allowed || len(e.Rules) != len(s.all) {
 		t.Fatalf("%+v: explained as denied %v, allowed %v by %d rules; matched as %v, %v of %d", call, e.Denied, e.Allowed, len(e.Rules), m.Denied, m.Allowed, len(s.all))
 	}
-	var matched []Matched
+	var matched []MatchedRule
 	refused := false
 	for i, c := range e.Rules {
 		if c.Rule != &s.all[i] || c.Matches != (c.Reason == "") || c.Matches != (c.Why == "") {
@@ -104,7 +104,7 @@ func checkExplainedAt(t rapid.TB, s *Snapshot, call *penstock.Call, now penstock
 			for _, a := range c.Key {
 				key = append(key, a.Value)
 			}
-			matched = append(matched, Matched{Rule: c.Rule, Override: c.Override, Key: key})
+			matched = append(matched, MatchedRule{Rule: c.Rule, Override: c.Override, Key: key})
 		}
 	}
 	if m.Denied || m.Allowed {
@@ -113,7 +113,7 @@ func checkExplainedAt(t rapid.TB, s *Snapshot, call *penstock.Call, now penstock
 	if refused != (m.Refused != nil) {
 		t.Fatalf("%+v: explained as refused %v, matched as %+v", call, refused, m)
 	}
-	if !slices.EqualFunc(matched, m.Rules, func(a, b Matched) bool {
+	if !slices.EqualFunc(matched, m.Rules, func(a, b MatchedRule) bool {
 		return a.Rule == b.Rule && a.Override == b.Override && slices.Equal(a.Key, b.Key)
 	}) {
 		t.Fatalf("%+v: explained %+v, matched %+v", call, matched, m.Rules)

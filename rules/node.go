@@ -12,8 +12,8 @@ const (
 	folded  = strictdoc.Folded
 )
 
-// A spot is a position in the text that is being read.
-type spot = strictdoc.Spot
+// A position is a position in the text that is being read.
+type position = strictdoc.Spot
 
 // The following functions make nodes from values, for writing.
 

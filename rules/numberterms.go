@@ -19,7 +19,7 @@ type numberTerm struct {
 const maxNumberTerms = 4
 
 // parseNumberTerms reads what is within the braces of a rate.
-func parseNumberTerms(text string) (terms []numberTerm, c *complaint) {
+func parseNumberTerms(text string) (terms []numberTerm, c *valueProblem) {
 	for part := range strings.SplitSeq(text, "|") {
 		t, c := parseNumberTerm(strings.TrimSpace(part))
 		if c != nil {
@@ -33,7 +33,7 @@ func parseNumberTerms(text string) (terms []numberTerm, c *complaint) {
 	return terms, nil
 }
 
-func parseNumberTerm(text string) (numberTerm, *complaint) {
+func parseNumberTerm(text string) (numberTerm, *valueProblem) {
 	if field, name, ok := strings.Cut(text, ":"); ok {
 		t := numberTerm{field: strings.TrimSpace(field), name: strings.TrimSpace(name)}
 		switch {
@@ -88,7 +88,7 @@ func numberText(terms []numberTerm) string {
 }
 
 // parseRateCount reads what stands before the slash of a rate: a number, or in braces where it comes from.
-func parseRateCount(text string) (count int64, from string, c *complaint) {
+func parseRateCount(text string) (count int64, from string, c *valueProblem) {
 	inner, ok := strings.CutPrefix(text, "{")
 	if !ok {
 		count, c = parseCount(text)

@@ -53,7 +53,7 @@ func dataAt(e Entitlements, now penstock.Instant) *Data {
 }
 
 // numbersFor sets the limits with the numbers that apply to a request, and where each number comes from.
-func (c *Considered) numbersFor(call *penstock.Call, data *Data) {
+func (c *RuleExplanation) numbersFor(call *penstock.Call, data *Data) {
 	r := c.Rule
 	n, limits := r.limitsOf(c.Override)
 	origin, until := FromDocument, r.Expires

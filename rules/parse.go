@@ -28,25 +28,25 @@ func Parse(name string, text []byte) (*Document, error) {
 }
 
 func parse(ctx context.Context, name, text string) *Document {
-	f := &found{ctx: ctx}
+	f := &problemCollector{ctx: ctx}
 	doc := &Document{found: f}
 	if f.readTree(name, text) {
-		r := &reader{found: f}
+		r := &reader{problemCollector: f}
 		r.read(f.source.root, reflect.ValueOf(doc).Elem())
 	} else if f.mistakes == 0 && f.stopped == nil {
-		f.add(Mistake, nil, spot{Line: 1, Column: 1}, complain("the document is empty").but("write rules: [] for no rules"))
+		f.add(Mistake, nil, position{Line: 1, Column: 1}, complain("the document is empty").but("write rules: [] for no rules"))
 	}
 	return doc
 }
 
 // readTree parses a text into nodes and reports whether there are any. A text without nodes and without an error
 // is empty.
-func (f *found) readTree(name, text string) bool {
+func (f *problemCollector) readTree(name, text string) bool {
 	text = strings.TrimPrefix(text, "\ufeff")
 	f.source = &source{name: name, text: text}
 	root, err := strictdoc.Read(f.ctx, text, strictdoc.Options{MaxBytes: MaxDocument, MaxNodes: maxNodes, MaxDepth: maxDepth})
 	if e := (*strictdoc.Error)(nil); errors.As(err, &e) {
-		f.add(Mistake, nil, e.At, &complaint{message: e.Message, hint: e.Hint})
+		f.add(Mistake, nil, e.At, &valueProblem{message: e.Message, hint: e.Hint})
 	} else if err != nil {
 		f.stopped = err
 	}

@@ -62,16 +62,16 @@ func (s *source) index() *strictdoc.Lines {
 
 // show returns a spot as a place, with its line or, for a long line, the part around the spot. from is the column
 // at which that part begins.
-func (s *source) show(where spot) (_ Place, text string, from int) {
+func (s *source) show(where position) (_ Position, text string, from int) {
 	where, text, first := s.index().Show(where)
-	return Place{File: s.name, Line: int(where.Line), Column: int(where.Column)}, text, int(first)
+	return Position{File: s.name, Line: int(where.Line), Column: int(where.Column)}, text, int(first)
 }
 
 // line returns the line with a number.
 func (s *source) line(number int) string { return s.index().Line(int32(number)) }
 
 // within returns the spot at a character offset in a scalar.
-func (s *source) within(n *node, offset int) spot {
+func (s *source) within(n *node, offset int) position {
 	if n.Kind != strictdoc.Scalar || offset == 0 {
 		return n.At
 	}
@@ -92,11 +92,11 @@ func (s *source) within(n *node, offset int) spot {
 	case folded:
 		return n.At // lines are joined
 	}
-	return spot{Line: n.At.Line, Column: n.At.Column + int32(offset)}
+	return position{Line: n.At.Line, Column: n.At.Column + int32(offset)}
 }
 
 // withinLines returns the spot of a line and column in a scalar's text.
-func (s *source) withinLines(n *node, line, column int) spot {
+func (s *source) withinLines(n *node, line, column int) position {
 	switch {
 	case n.Style == literal:
 		number := int(n.At.Line) + line
@@ -105,7 +105,7 @@ func (s *source) withinLines(n *node, line, column int) spot {
 		if first := s.line(int(n.At.Line) + 1); line > 1 { // the first line sets the indentation of all
 			indent = len(first) - len(strings.TrimLeft(first, " "))
 		}
-		return spot{Line: int32(number), Column: int32(indent + column)}
+		return position{Line: int32(number), Column: int32(indent + column)}
 	case line == 1:
 		return s.within(n, column-1)
 	}

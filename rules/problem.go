@@ -34,15 +34,15 @@ func (s *Severity) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Place is a position in a text. Line and column count from 1, columns in characters. Line 0 means that there
+// A Position is a position in a text. Line and column count from 1, columns in characters. Line 0 means that there
 // is no text.
-type Place struct {
+type Position struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
 }
 
-func (p Place) String() string {
+func (p Position) String() string {
 	switch {
 	case p.Line == 0:
 		return p.File
@@ -56,7 +56,7 @@ func (p Place) String() string {
 type Problem struct {
 	Severity Severity `json:"severity"`
 	Path     string   `json:"path,omitempty"` // rules[3].limits[0].rate
-	Place
+	Position
 	Text       string `json:"text,omitempty"`        // the line at that place
 	TextColumn int    `json:"text_column,omitempty"` // column at which Text begins, for part of a long line; 0: the whole line
 	Message    string `json:"message"`
@@ -66,7 +66,7 @@ type Problem struct {
 // String formats the problem as compilers do, with the line and a caret below it.
 func (p Problem) String() string {
 	var b strings.Builder
-	if place := p.Place.String(); place != "" {
+	if place := p.Position.String(); place != "" {
 		b.WriteString(place + ": ")
 	}
 	if p.Line == 0 && p.Path != "" {
@@ -125,8 +125,8 @@ func (p Problems) Unwrap() error { return penstock.ErrInvalid }
 // errors, so that the cost of a document is bounded by its size and not by its errors.
 const maxProblems = 1000
 
-// found collects the problems of one document.
-type found struct {
+// problemCollector collects the problems of one document.
+type problemCollector struct {
 	ctx      context.Context
 	stopped  error // the context ended
 	steps    int   // work done so far
@@ -139,7 +139,7 @@ type found struct {
 }
 
 // copied returns a copy that can be added to without changing f.
-func (f *found) copied() *found {
+func (f *problemCollector) copied() *problemCollector {
 	c := *f
 	for i := range c.problems {
 		c.problems[i] = slices.Clone(c.problems[i])
@@ -148,35 +148,35 @@ func (f *found) copied() *found {
 	return &c
 }
 
-// A complaint is a problem with some part of a document, before its place is known.
-type complaint struct {
+// A valueProblem is a problem with some part of a document, before its place is known.
+type valueProblem struct {
 	message string
 	hint    string
 	offset  int // into the scalar concerned, in characters
 }
 
-func (c *complaint) Error() string {
+func (c *valueProblem) Error() string {
 	if c.hint == "" {
 		return c.message
 	}
 	return c.message + ", " + c.hint
 }
 
-func complain(format string, args ...any) *complaint {
-	return &complaint{message: fmt.Sprintf(format, args...)}
+func complain(format string, args ...any) *valueProblem {
+	return &valueProblem{message: fmt.Sprintf(format, args...)}
 }
 
-func (c *complaint) but(format string, args ...any) *complaint {
+func (c *valueProblem) but(format string, args ...any) *valueProblem {
 	c.hint = fmt.Sprintf(format, args...)
 	return c
 }
 
-func (c *complaint) in(offset int) *complaint {
+func (c *valueProblem) in(offset int) *valueProblem {
 	c.offset = offset
 	return c
 }
 
-func (f *found) add(severity Severity, at path, where spot, c *complaint) {
+func (f *problemCollector) add(severity Severity, at path, where position, c *valueProblem) {
 	if severity == Mistake {
 		f.mistakes++
 		f.mark(at)
@@ -187,14 +187,14 @@ func (f *found) add(severity Severity, at path, where spot, c *complaint) {
 	}
 	p := Problem{Severity: severity, Path: at.String(), Message: c.message, Hint: c.hint}
 	var from int
-	if p.Place, p.Text, from = f.source.show(where); from > 1 {
+	if p.Position, p.Text, from = f.source.show(where); from > 1 {
 		p.TextColumn = from
 	}
 	f.problems[severity] = append(f.problems[severity], p)
 }
 
 // mark records that a path is invalid, so that nothing further is concluded from it.
-func (f *found) mark(at path) {
+func (f *problemCollector) mark(at path) {
 	if f.broken == nil {
 		f.broken = map[string]bool{}
 	}
@@ -208,10 +208,10 @@ const checkEvery = 256
 
 // goOn reports whether to read or compile another part of the document. It returns false after too many errors or
 // when the context has ended.
-func (f *found) goOn() bool { return f.work(1) }
+func (f *problemCollector) goOn() bool { return f.work(1) }
 
 // work is goOn for several steps.
-func (f *found) work(steps int) bool {
+func (f *problemCollector) work(steps int) bool {
 	if f.steps += steps; f.steps-f.checked >= checkEvery {
 		f.checked = f.steps
 		if f.stopped == nil && f.ctx.Err() != nil {
@@ -222,17 +222,17 @@ func (f *found) work(steps int) bool {
 }
 
 // sound reports whether no error has been found at or below a path.
-func (f *found) sound(at path) bool {
+func (f *problemCollector) sound(at path) bool {
 	return len(f.broken) == 0 || !f.broken[at.String()]
 }
 
 // sorted returns the problems of a severity, ordered by place.
-func (f *found) sorted(severity Severity) Problems {
+func (f *problemCollector) sorted(severity Severity) Problems {
 	problems := f.problems[severity]
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	more := Problem{Severity: severity, Place: Place{File: f.source.name}}
+	more := Problem{Severity: severity, Position: Position{File: f.source.name}}
 	switch n := f.untold[severity]; {
 	case n == 0:
 		return problems

@@ -57,7 +57,7 @@ var otherNames = map[string]string{
 }
 
 // unknownUnit returns the complaint about an unknown unit, at an offset into the text.
-func unknownUnit(name string, offset int, inRate bool) *complaint {
+func unknownUnit(name string, offset int, inRate bool) *valueProblem {
 	c := complain("unknown unit %.20s", name).in(offset)
 	known := unitNames
 	if inRate {
@@ -74,7 +74,7 @@ func unknownUnit(name string, offset int, inRate bool) *complaint {
 }
 
 // parseRate reads N/[n]unit.
-func parseRate(text string) (Rate, *complaint) {
+func parseRate(text string) (Rate, *valueProblem) {
 	before, after, ok := strings.Cut(text, "/")
 	if !ok {
 		return Rate{}, complain("invalid rate %.40q", text).but("write how much per how long, as in 100/1m")
@@ -122,7 +122,7 @@ func lengthLike(period string) string {
 }
 
 // parseCount reads a count, 0 or more, such as 1_000_000.
-func parseCount(text string) (int64, *complaint) {
+func parseCount(text string) (int64, *valueProblem) {
 	digits := strings.ReplaceAll(text, "_", "")
 	if digits == "" || leadingDigits(digits) != digits || text[0] == '_' || text[len(text)-1] == '_' {
 		return 0, complain("%.40q is not a whole number, 0 or more", text)
@@ -138,7 +138,7 @@ func parseCount(text string) (int64, *complaint) {
 }
 
 // parseDuration reads a sequence of numbers with units. The offset of a complaint is into text.
-func parseDuration(text string, inRate bool) (time.Duration, *complaint) {
+func parseDuration(text string, inRate bool) (time.Duration, *valueProblem) {
 	if text == "" {
 		return 0, complain("the duration is empty").but("write for example 30s")
 	}
@@ -172,7 +172,7 @@ func parseDuration(text string, inRate bool) (time.Duration, *complaint) {
 }
 
 // badUnit returns the complaint about text that follows digits and is not a unit.
-func badUnit(text string, at int, digits string) *complaint {
+func badUnit(text string, at int, digits string) *valueProblem {
 	rest := text[at+len(digits):]
 	switch {
 	case rest == "":

@@ -46,8 +46,10 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// A texter is written as a single value.
-type texter interface{ readText(text string) *complaint }
+// A scalarField is written as a single value.
+type scalarField interface {
+	readText(text string) *valueProblem
+}
 
 // A shaper can be written in more than one form.
 type shaper interface {
@@ -58,12 +60,12 @@ type shaper interface {
 
 // A reader fills a document's values from nodes. It continues after an error.
 type reader struct {
-	*found
+	*problemCollector
 	path     path
 	declared map[string]bool // attributes whose source the document declares; made when first needed
 }
 
-func (r *reader) fail(n *node, c *complaint) {
+func (r *reader) fail(n *node, c *valueProblem) {
 	r.add(Mistake, append(path(nil), r.path...), r.source.within(n, c.offset), c)
 }
 
@@ -104,7 +106,7 @@ func (r *reader) readAs(n *node, v reflect.Value) bool {
 		to.readNode(r, n)
 	case *time.Time:
 		r.readTime(n, to)
-	case texter:
+	case scalarField:
 		if text, ok := r.scalar(n); ok {
 			if c := to.readText(text); c != nil {
 				r.fail(n, c)
@@ -143,11 +145,11 @@ func (r *reader) readKind(n *node, v reflect.Value) {
 }
 
 // misread returns the complaint about a text that a type rejects.
-func (r *reader) misread(err error, text string, t reflect.Type) *complaint {
+func (r *reader) misread(err error, text string, t reflect.Type) *valueProblem {
 	if names := namesOf(t); names != nil {
 		return meantName(complain("unknown %s %.64q", r.what(), text), text, names)
 	}
-	var c *complaint
+	var c *valueProblem
 	if errors.As(err, &c) {
 		return c
 	}
@@ -197,7 +199,7 @@ func (r *reader) isMapping(n *node) bool {
 	if r.tooMany(n, r.what(), 0, strictdoc.MaxFields) {
 		return false
 	}
-	seen := make(map[string]spot, len(n.Items))
+	seen := make(map[string]position, len(n.Items))
 	for i := range n.Items {
 		item := &n.Items[i]
 		if first, ok := seen[item.Key]; ok {
@@ -272,7 +274,7 @@ func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) boo
 }
 
 // empty returns the complaint that a field has no value.
-func (f *field) empty() *complaint {
+func (f *field) empty() *valueProblem {
 	c := complain("%s is empty", f.name)
 	if f.as != "" {
 		return c.but("as in %s", f.as)
@@ -299,7 +301,7 @@ func (r *reader) unknown(item *node, fields []field) {
 }
 
 // meantName adds to c the most similar known name, or the list of known names.
-func meantName(c *complaint, name string, known []string) *complaint {
+func meantName(c *valueProblem, name string, known []string) *valueProblem {
 	if meant := spelling.Closest(strings.ToLower(name), known); meant != "" {
 		return c.but("did you mean %s?", meant)
 	}

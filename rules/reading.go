@@ -8,36 +8,36 @@ import (
 
 // A Reading is a text read with the syntax of rules documents into another struct. Files beside the rules, such
 // as their tests, use the same syntax and report errors in the same way.
-type Reading struct{ found *found }
+type Reading struct{ found *problemCollector }
 
 // Read fills a struct, tagged like [Document], from YAML or JSON. Values other than strings, numbers, booleans,
 // times, lists, maps and structs must be [encoding.TextUnmarshaler]s. Read continues after an error and leaves
 // unreadable values unchanged.
 func Read(name string, text []byte, into any) *Reading {
-	f := &found{ctx: context.Background()}
+	f := &problemCollector{ctx: context.Background()}
 	if f.readTree(name, string(text)) {
-		r := &reader{found: f}
+		r := &reader{problemCollector: f}
 		r.read(f.source.root, reflect.ValueOf(into).Elem())
 	} else if f.mistakes == 0 {
-		f.add(Mistake, nil, spot{Line: 1, Column: 1}, complain("the text is empty"))
+		f.add(Mistake, nil, position{Line: 1, Column: 1}, complain("the text is empty"))
 	}
 	return &Reading{f}
 }
 
 // Fail adds an error that Read cannot find by itself. at is the path to it: field names and list indexes.
 func (r *Reading) Fail(message, hint string, at ...any) {
-	where := spot{Line: 1, Column: 1}
+	where := position{Line: 1, Column: 1}
 	if r.found.source.root != nil {
 		where = r.found.source.find(at).At
 	}
-	r.found.add(Mistake, at, where, &complaint{message: message, hint: hint})
+	r.found.add(Mistake, at, where, &valueProblem{message: message, hint: hint})
 }
 
 // Sound reports whether there is no error at a path or below it.
 func (r *Reading) Sound(at ...any) bool { return r.found.sound(at) }
 
 // Place returns the position of a path in the text, and that line.
-func (r *Reading) Place(at ...any) (Place, string) {
+func (r *Reading) Place(at ...any) (Position, string) {
 	place, text, _ := r.found.source.show(r.found.source.find(at).At)
 	return place, text
 }

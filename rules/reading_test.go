@@ -20,7 +20,7 @@ func TestRead(t *testing.T) {
 	if err := r.Err(); err != nil || n.Name != "a" || *n.Reason != penstock.ReasonBanned || len(n.Tags) != 2 {
 		t.Errorf("got %+v, %v", n, err)
 	}
-	if place, line := r.Place("tags", 1); place != (Place{"n.yaml", 3, 11}) || line != "tags: [x, y]" {
+	if place, line := r.Place("tags", 1); place != (Position{"n.yaml", 3, 11}) || line != "tags: [x, y]" {
 		t.Errorf("got %v, %q", place, line)
 	}
 	r.Fail("y is too much", "leave it out", "tags", 1)

@@ -115,7 +115,7 @@ func (c *Cost) Afterwards() bool {
 	return c.ResponseHeader != "" || c.ResponseBytes || c.ResponseJSON != ""
 }
 
-// IsEstimated reports whether an expression estimates the cost: see [Matched].
+// IsEstimated reports whether an expression estimates the cost: see [MatchedRule].
 func (c *Cost) IsEstimated() bool { return c.estimate != nil }
 
 // Domain returns the domain of the rule's requests, or "" if a Matcher finds it.

@@ -63,7 +63,7 @@ var anyText = rapid.OneOf(
 
 // checkText excludes what the parser rejects in every text.
 func checkText(s string) bool {
-	r := &reader{found: &found{source: &source{}}}
+	r := &reader{problemCollector: &problemCollector{source: &source{}}}
 	_, ok := r.scalar(quotedOf(s))
 	return ok
 }

@@ -202,7 +202,7 @@ func (a *app) runFixture(ctx context.Context, path string, fixture *ruletest.Fix
 func (a *app) rulesOf(ctx context.Context, path string, fixture *ruletest.Fixture) (*rules.Snapshot, error) {
 	from := fixture.Rules
 	if from == "" {
-		return nil, rules.Problems{{Place: rules.Place{File: path}, Message: "rules is missing", Hint: "as in rules: ../rules.yaml, or give --rules"}}
+		return nil, rules.Problems{{Position: rules.Position{File: path}, Message: "rules is missing", Hint: "as in rules: ../rules.yaml, or give --rules"}}
 	}
 	if !filepath.IsAbs(from) {
 		from = filepath.Join(filepath.Dir(path), from)
@@ -233,7 +233,7 @@ func (a *app) tellTested(file testedFile, verbose bool) {
 		good = good && len(r.Failures) == 0
 		switch {
 		case len(r.Failures) > 0:
-			fmt.Fprintf(a.stdout, "--- FAIL %s (%v)\n", r.Name, r.Place)
+			fmt.Fprintf(a.stdout, "--- FAIL %s (%v)\n", r.Name, r.Position)
 		case verbose:
 			fmt.Fprintf(a.stdout, "--- ok   %s (%s)\n", r.Name, spelling.Count(r.Calls, "call"))
 		}

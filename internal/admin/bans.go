@@ -119,7 +119,7 @@ func (a *Admin) subjects(r *rules.Rule) map[string]subject {
 	for _, e := range a.Fleet.Recent(a.draining, traffic.Filter{Rule: r.Name}, maxNames, "") {
 		for _, k := range e.Keys {
 			if k.Rule == r.Name { // subjects of an earlier rule with this name are not listed
-				s := newSubject(rules.Considered{Rule: r, Key: k.Key, Override: rules.NoOverride})
+				s := newSubject(rules.RuleExplanation{Rule: r, Key: k.Key, Override: rules.NoOverride})
 				text := s.id.String()
 				found[text], found[text[:known]+"…"] = s, s
 			}

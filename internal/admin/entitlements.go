@@ -279,7 +279,7 @@ func (a *Admin) showTenant(x *exchange) (any, error) {
 	return view, nil
 }
 
-func tenantLimits(c *rules.Considered) (all []TenantLimit) {
+func tenantLimits(c *rules.RuleExplanation) (all []TenantLimit) {
 	policies := c.Rule.Policies
 	var override *int
 	if c.Override != rules.NoOverride {

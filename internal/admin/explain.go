@@ -64,7 +64,7 @@ func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant, entit
 	return e
 }
 
-func consider(c *rules.Considered) Considered {
+func consider(c *rules.RuleExplanation) Considered {
 	r := Considered{
 		Rule: c.Rule.Name, Applies: c.Matches, Mode: c.Rule.Mode.String(),
 		Reason: string(c.Reason), Why: c.Why, Unlimited: c.Unlimited, Failures: c.Failures, Refuses: c.Refuses,

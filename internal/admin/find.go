@@ -168,6 +168,6 @@ func (a *Admin) lookUp(x *exchange, c *Client) error {
 }
 
 // hasKey reports whether a rule tells this client apart from others.
-func hasKey(c rules.Considered) bool {
+func hasKey(c rules.RuleExplanation) bool {
 	return slices.ContainsFunc(c.Key, func(part penstock.Attribute) bool { return part.Value != "" })
 }

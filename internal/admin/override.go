@@ -147,7 +147,7 @@ func quote(text string) string {
 }
 
 // before inserts an item into a list, before the one at a position.
-func (e *editor) before(at rules.Place, item string) string {
+func (e *editor) before(at rules.Position, item string) string {
 	line, offset := e.line(at)
 	before := []rune(line)[:at.Column-1]
 	if dashes := string(before); strings.TrimSpace(dashes) == "-" {
@@ -159,7 +159,7 @@ func (e *editor) before(at rules.Place, item string) string {
 
 // within adds the field overrides to a rule that has none: after its name or, if the rule is written in braces, after
 // the opening one.
-func (e *editor) within(rule, name rules.Place, item string) string {
+func (e *editor) within(rule, name rules.Position, item string) string {
 	line, offset := e.line(rule)
 	before := string([]rune(line)[:rule.Column-1])
 	if rest := line[len(before):]; strings.HasPrefix(rest, "{") {
@@ -173,7 +173,7 @@ func (e *editor) within(rule, name rules.Place, item string) string {
 }
 
 // line returns the line of a position, and its offset.
-func (e *editor) line(at rules.Place) (string, int) {
+func (e *editor) line(at rules.Position) (string, int) {
 	offset := 0
 	for range at.Line - 1 {
 		offset += strings.IndexByte(e.text[offset:], '\n') + 1

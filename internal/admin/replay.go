@@ -102,7 +102,7 @@ func says(v *penstock.Verdict, rule string) (allowed, asked bool) {
 	return allowed, asked
 }
 
-func (r *replay) deny(m *rules.Matched) {
+func (r *replay) deny(m *rules.MatchedRule) {
 	id := m.Rule.Subjects.Subject(m.Key...)
 	k := r.byKey[id]
 	if k == nil {

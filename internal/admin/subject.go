@@ -15,7 +15,7 @@ import (
 
 // A subject is a client as one rule identifies it.
 type subject struct {
-	rules.Considered
+	rules.RuleExplanation
 	id storage.Subject
 }
 
@@ -57,7 +57,7 @@ func (a *Admin) find(w *whom, mistakes ...wire.Mistake) ([]subject, error) {
 	return found, nil
 }
 
-func newSubject(c rules.Considered) subject {
+func newSubject(c rules.RuleExplanation) subject {
 	values := make([]string, len(c.Key))
 	for i, part := range c.Key {
 		values[i] = part.Value

@@ -271,7 +271,7 @@ func ruleSays(v *penstock.Verdict, rule string) (denied, banned, asked bool) {
 }
 
 // add counts a request and returns its key, if it was denied.
-func (r *RuleReport) add(m *rules.Matched, denied, banned bool) (text string) {
+func (r *RuleReport) add(m *rules.MatchedRule, denied, banned bool) (text string) {
 	hash := HashKey(m.Key)
 	r.Requests++
 	r.keys.Add(hash)

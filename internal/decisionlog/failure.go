@@ -71,7 +71,7 @@ func errorAttrs(err error) []slog.Attr {
 }
 
 // concernedBy returns the rule that the verdict comes from, or nil if there is none.
-func concernedBy(o *engine.Observation) *rules.Matched {
+func concernedBy(o *engine.Observation) *rules.MatchedRule {
 	for i := range o.Matched {
 		if o.Matched[i].Rule.Name == o.Verdict.Rule {
 			return &o.Matched[i]
@@ -81,9 +81,11 @@ func concernedBy(o *engine.Observation) *rules.Matched {
 }
 
 // keyHash returns the part of a client's hash that is logged.
-func keyHash(m *rules.Matched) string { return m.Rule.Subjects.Subject(m.Key...).String()[:shownHash] }
+func keyHash(m *rules.MatchedRule) string {
+	return m.Rule.Subjects.Subject(m.Key...).String()[:shownHash]
+}
 
-func (l *Log) stateAttrs(m *rules.Matched, now penstock.Instant) []slog.Attr {
+func (l *Log) stateAttrs(m *rules.MatchedRule, now penstock.Instant) []slog.Attr {
 	limits := m.Rule.Limits
 	switch {
 	case m.Rule.FromData(m.Override):

@@ -13,7 +13,7 @@ var _ rules.KeyedMatcher = (*Config)(nil)
 
 // Keyed returns the limits that count clients with these attributes: those for which every entry on the path has an
 // attribute, or a value in the file.
-func (c *Config) Keyed(call *penstock.Call) (found []rules.Considered) {
+func (c *Config) Keyed(call *penstock.Call) (found []rules.RuleExplanation) {
 	for _, domain := range c.order {
 		if call.Domain == "" || call.Domain == domain {
 			found = c.keyed(found, domain, c.domains[domain], call)
@@ -22,7 +22,7 @@ func (c *Config) Keyed(call *penstock.Call) (found []rules.Considered) {
 	return found
 }
 
-func (c *Config) keyed(found []rules.Considered, domain string, at *level, call *penstock.Call) []rules.Considered {
+func (c *Config) keyed(found []rules.RuleExplanation, domain string, at *level, call *penstock.Call) []rules.RuleExplanation {
 	for _, d := range at.all {
 		if d.limit != nil && d.limit.rule != nil {
 			if entries := d.limit.entriesOf(call); entries != nil && c.find(domain, entries) == d.limit {
@@ -61,8 +61,8 @@ func (l *limit) entriesOf(call *penstock.Call) []penstock.Attribute {
 }
 
 // considered returns the limit with the key it counts a descriptor by.
-func (l *limit) considered(entries []penstock.Attribute) rules.Considered {
-	c := rules.Considered{Rule: l.rule, Matches: true, Override: rules.NoOverride, Limits: l.rule.Limits}
+func (l *limit) considered(entries []penstock.Attribute) rules.RuleExplanation {
+	c := rules.RuleExplanation{Rule: l.rule, Matches: true, Override: rules.NoOverride, Limits: l.rule.Limits}
 	for i, value := range l.appendKey(nil, rls.Countable(entries)) {
 		c.Key = append(c.Key, penstock.Attribute{Name: entries[i].Name, Value: value})
 	}

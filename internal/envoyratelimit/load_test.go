@@ -18,7 +18,7 @@ func file1(text string) []rules.File {
 func placed(problems rules.Problems) string {
 	lines := make([]string, len(problems))
 	for i, p := range problems {
-		lines[i] = fmt.Sprintf("%v: %s", p.Place, p.Message)
+		lines[i] = fmt.Sprintf("%v: %s", p.Position, p.Message)
 	}
 	return strings.Join(lines, "\n")
 }

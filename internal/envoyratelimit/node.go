@@ -54,7 +54,7 @@ func (f *file) add(severity rules.Severity, at spot, format string, args ...any)
 		return
 	}
 	if f.untold = len(f.problems) == maxProblems; f.untold { // too many to trust the rest
-		f.problems = append(f.problems, rules.Problem{Place: rules.Place{File: f.name}, Message: fmt.Sprintf("checking stopped after %d problems; more are not shown", maxProblems)})
+		f.problems = append(f.problems, rules.Problem{Position: rules.Position{File: f.name}, Message: fmt.Sprintf("checking stopped after %d problems; more are not shown", maxProblems)})
 		return
 	}
 	p := rules.Problem{Severity: severity, Message: fmt.Sprintf(format, args...)}

@@ -104,13 +104,13 @@ func TestApplyAndRollback(t *testing.T) {
 			t.Errorf("applied %+v", first)
 		}
 		warned := apply(t, s, 1, []byte("rules:\n  - name: two\n    key: [nobody]\n    limits: [100/1m]\n"))
-		if len(warned.Warnings) != 1 || warned.Warnings[0].Place.String() != "rules.yaml:3:11" {
+		if len(warned.Warnings) != 1 || warned.Warnings[0].Position.String() != "rules.yaml:3:11" {
 			t.Errorf("warnings %v", warned.Warnings)
 		}
 
 		_, err := s.Apply(t.Context(), "bad.yaml", ruledb.Change{Base: 2, Author: "ann", Document: []byte("rules:\n  - name: Bad Name\n    key: [ip]\n    limits: [1/mn]\n")})
 		var problems rules.Problems
-		if !errors.As(err, &problems) || len(problems) != 2 || problems[1].Place.String() != "bad.yaml:4:16" {
+		if !errors.As(err, &problems) || len(problems) != 2 || problems[1].Position.String() != "bad.yaml:4:16" {
 			t.Errorf("all problems: %v", err)
 		}
 		_, err = s.Apply(t.Context(), "rules.yaml", ruledb.Change{Base: 1, Author: "bob", Document: ruleSet("bob")})

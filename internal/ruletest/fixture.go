@@ -141,7 +141,7 @@ type LimitExpectation struct {
 // Parse reads a fixture. An error is of type [rules.Problems] and contains every error.
 func Parse(name string, text []byte) (*Fixture, error) {
 	if len(text) > MaxFixture {
-		return nil, rules.Problems{{Place: rules.Place{File: name}, Message: "the tests are too long", Hint: "at most 4 MiB; write several files"}}
+		return nil, rules.Problems{{Position: rules.Position{File: name}, Message: "the tests are too long", Hint: "at most 4 MiB; write several files"}}
 	}
 	f := &Fixture{}
 	f.reading = rules.Read(name, text, f)

@@ -12,7 +12,7 @@ import (
 
 // A Result is the outcome of a test. The test passed if there are no failures.
 type Result struct {
-	rules.Place
+	rules.Position
 	Name     string    `json:"name"`
 	Calls    int       `json:"calls"`
 	Failures []Failure `json:"failures,omitempty"`
@@ -20,8 +20,8 @@ type Result struct {
 
 // A Failure is a step that did not meet its expectation. For several requests it is the first failure.
 type Failure struct {
-	rules.Place        // of the expectation
-	Text        string // the line there
+	rules.Position        // of the expectation
+	Text           string // the line there
 
 	What        string        // for example: call 3 of 10
 	At          time.Duration // from the start of the test
@@ -35,7 +35,7 @@ type Failure struct {
 func (f *Failure) String() string {
 	var b strings.Builder
 	message := fmt.Sprintf("not as expected: %s at %s", f.What, showSpan(f.At))
-	b.WriteString(rules.Problem{Place: f.Place, Text: f.Text, Message: message}.String())
+	b.WriteString(rules.Problem{Position: f.Position, Text: f.Text, Message: message}.String())
 	width := 0
 	for _, d := range f.Differences {
 		width = max(width, len(d.Field))
@@ -138,13 +138,13 @@ type limitJSON struct {
 // MarshalJSON writes what String shows.
 func (f Failure) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		rules.Place
+		rules.Position
 		What        string       `json:"what"`
 		At          string       `json:"at"`
 		Differences []Difference `json:"differences"`
 		Verdict     *verdictJSON `json:"verdict,omitempty"`
 		Unevaluated []string     `json:"unevaluated,omitempty"`
-	}{f.Place, f.What, showSpan(f.At), f.Differences, toJSON(f.Verdict), f.Unevaluated})
+	}{f.Position, f.What, showSpan(f.At), f.Differences, toJSON(f.Verdict), f.Unevaluated})
 }
 
 func toJSON(v *penstock.Verdict) *verdictJSON {

@@ -57,7 +57,7 @@ func (f *Fixture) runTest(ctx context.Context, index int, o Options) (Result, er
 	t := &f.Tests[index]
 	place, _ := f.reading.Place("tests", index)
 	r := &run{fixture: f, test: t, index: index, now: t.start, maxDelay: o.MaxDelay, reservations: map[string]string{}}
-	r.result = Result{Place: place, Name: t.Name}
+	r.result = Result{Position: place, Name: t.Name}
 	store, err := o.NewStore()
 	if err != nil {
 		return r.result, err
@@ -216,7 +216,7 @@ func (s *Step) conclusion() *penstock.Conclusion {
 // failure returns the differences as a Failure, at the place of the first one.
 func (r *run) failure(what string, step int, differences []Difference, call *penstock.Call, v *penstock.Verdict) *Failure {
 	f := &Failure{What: what, At: r.now.Sub(r.test.start), Differences: differences, Call: call, Unevaluated: slices.Clone(r.unevaluated)}
-	f.Place, f.Text = r.fixture.reading.Place(append([]any{"tests", r.index, "steps", step, "expect"}, differences[0].at...)...)
+	f.Position, f.Text = r.fixture.reading.Place(append([]any{"tests", r.index, "steps", step, "expect"}, differences[0].at...)...)
 	if v != nil {
 		shown := *v // v is reused
 		shown.Limits = slices.Clone(v.Limits)

@@ -143,7 +143,7 @@ func TestRulesOfOneRequest(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		n.Observe(&engine.Observation{
 			Call: &penstock.Call{Attributes: []penstock.Attribute{{Name: "generic_key", Value: "a"}}}, Rules: snapshot,
-			Matched: []rules.Matched{
+			Matched: []rules.MatchedRule{
 				{Rule: &rules.Rule{Name: "edge", Index: -1, Key: key}, Key: []string{"a"}},
 				{Rule: &rules.Rule{Name: "tried", Index: -1, Key: key, Mode: rules.Shadow}, Key: []string{"a"}},
 			},

@@ -178,12 +178,12 @@ func Compile(o envoyratelimit.Options) func([]rules.File, rules.Options) (*rules
 			reason, unreadable := strings.CutPrefix(string(f.Data), unreadableMark)
 			switch {
 			case unreadable:
-				mistakes = append(mistakes, rules.Problem{Place: rules.Place{File: f.Name}, Message: strings.TrimPrefix(unreadableMark, "# ") + reason})
+				mistakes = append(mistakes, rules.Problem{Position: rules.Position{File: f.Name}, Message: strings.TrimPrefix(unreadableMark, "# ") + reason})
 			case string(f.Data) == nothingMark, string(f.Data) == noRules:
 				warnings = append(warnings, rules.Problem{Severity: rules.Warning, Message: "the management server has no limits for this node: every request passes"})
 			default:
 				if strings.HasPrefix(string(f.Data), unknownMark) {
-					warnings = append(warnings, rules.Problem{Place: rules.Place{File: f.Name}, Severity: rules.Warning, Message: strings.Trim(unknownMark, "# \n")})
+					warnings = append(warnings, rules.Problem{Position: rules.Position{File: f.Name}, Severity: rules.Warning, Message: strings.Trim(unknownMark, "# \n")})
 				}
 				configs = append(configs, f)
 			}

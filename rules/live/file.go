@@ -67,10 +67,10 @@ func (f *Files) Read(ctx context.Context) (*Text, error) {
 	}
 }
 
-// A listing is the existing files, by name.
-type listing []listed
+// A fileList is the existing files, by name.
+type fileList []listedFile
 
-type listed struct {
+type listedFile struct {
 	path string
 	info os.FileInfo // of the target of a symlink
 }
@@ -80,19 +80,19 @@ func IsRulesFile(name string) bool {
 	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
-func (f *Files) list() (listing, error) {
+func (f *Files) list() (fileList, error) {
 	info, err := os.Stat(f.path)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return listing{{f.path, info}}, nil
+		return fileList{{f.path, info}}, nil
 	}
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
 		return nil, err
 	}
-	var all listing
+	var all fileList
 	for _, entry := range entries {
 		name := entry.Name()
 		if !IsRulesFile(name) {
@@ -104,7 +104,7 @@ func (f *Files) list() (listing, error) {
 			return nil, err
 		}
 		if !info.IsDir() {
-			all = append(all, listed{path, info})
+			all = append(all, listedFile{path, info})
 		}
 	}
 	switch {
@@ -117,7 +117,7 @@ func (f *Files) list() (listing, error) {
 }
 
 // unsettled returns how long to wait until the youngest file is old enough.
-func (l listing) unsettled(now time.Time) (wait time.Duration) {
+func (l fileList) unsettled(now time.Time) (wait time.Duration) {
 	for _, f := range l {
 		age := now.Sub(f.info.ModTime())
 		if age >= 0 && age < settled { // a time in the future comes from another clock
@@ -127,7 +127,7 @@ func (l listing) unsettled(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-func (l listing) read() (files []rules.File, err error) {
+func (l fileList) read() (files []rules.File, err error) {
 	room := rules.MaxDocument
 	for _, f := range l {
 		data, err := readBounded(f.path, room)
@@ -140,8 +140,8 @@ func (l listing) read() (files []rules.File, err error) {
 	return files, nil
 }
 
-func (l listing) same(other listing) bool {
-	return slices.EqualFunc(l, other, func(a, b listed) bool {
+func (l fileList) same(other fileList) bool {
+	return slices.EqualFunc(l, other, func(a, b listedFile) bool {
 		return a.path == b.path && os.SameFile(a.info, b.info) && a.info.Size() == b.info.Size() && a.info.ModTime().Equal(b.info.ModTime())
 	})
 }

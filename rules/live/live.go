@@ -54,7 +54,7 @@ type Rules struct {
 	served  *Text // nil: empty rules, because the origin has none yet
 	refused *Text
 	toCopy  bool // served is not yet on disk
-	told    news
+	told    statusNews
 
 	mu     sync.Mutex
 	status Status
@@ -214,7 +214,7 @@ func (l *Rules) consider(text *Text) error {
 	if err != nil {
 		l.refused = text
 		l.update(func(s *Status) {
-			s.Refused = &Refusal{Version: text.Version, Checksum: text.checksum, At: time.Now(), Err: err}
+			s.Refused = &Rejection{Version: text.Version, Checksum: text.checksum, At: time.Now(), Err: err}
 			s.Refusals++
 		})
 	}

@@ -21,8 +21,8 @@ type Status struct {
 	// served at the start, which may be at any later time. The two times may come from different clocks.
 	Propagation time.Duration
 
-	Refused  *Refusal // what the origin holds but cannot be served; nil if nothing
-	Refusals int64    // texts rejected since the start
+	Refused  *Rejection // what the origin holds but cannot be served; nil if nothing
+	Refusals int64      // texts rejected since the start
 
 	Looked  time.Time // when the origin was last read
 	Err     error     // why it could not be read since; nil if it could
@@ -30,16 +30,16 @@ type Status struct {
 	CopyErr error     // why the served rules are not kept on disk
 }
 
-// A Refusal is a text that does not compile.
-type Refusal struct {
+// A Rejection is a text that does not compile.
+type Rejection struct {
 	Version  int64
 	Checksum string
 	At       time.Time
 	Err      error // of type [rules.Problems]
 }
 
-// news is the part of a status whose changes are reported.
-type news struct {
+// statusNews is the part of a status whose changes are reported.
+type statusNews struct {
 	told               bool
 	version            int64
 	checksum           string
@@ -52,7 +52,7 @@ type news struct {
 // tell calls Changed if there is news.
 func (l *Rules) tell() {
 	s := l.Status()
-	now := news{
+	now := statusNews{
 		told: true, version: s.Version, checksum: s.Checksum, fromCopy: s.FromCopy,
 		err: textOf(s.Err), push: textOf(s.PushErr), copying: textOf(s.CopyErr),
 	}

@@ -130,17 +130,17 @@ func (l *Language) reads(a *cel.Ast) (names []string) {
 	return names
 }
 
-// A Flaw is an error at a place in an expression's text. Line and column count from 1, columns in characters.
-type Flaw struct {
+// A CompileError is an error at a place in an expression's text. Line and column count from 1, columns in characters.
+type CompileError struct {
 	Line, Column int
 	Problem      string
 }
 
 // An Error says why a text is not a valid expression.
-type Error struct{ Flaws []Flaw }
+type Error struct{ Flaws []CompileError }
 
 func flaw(line, column int, format string, args ...any) *Error {
-	return &Error{[]Flaw{{line, column, fmt.Sprintf(format, args...)}}}
+	return &Error{[]CompileError{{line, column, fmt.Sprintf(format, args...)}}}
 }
 
 // flawsOf says what is wrong with a text. After a syntax error the others follow from it.
@@ -152,7 +152,7 @@ func (l *Language) flawsOf(text string, issues *cel.Issues) *Error {
 		}
 		line, column := max(issue.Location.Line(), 1), max(issue.Location.Column(), 0)
 		problem := suggest(l.inWords(issue.Message, textBefore(text, line, column)), l.undeclared)
-		e.Flaws = append(e.Flaws, Flaw{line, column + 1, problem})
+		e.Flaws = append(e.Flaws, CompileError{line, column + 1, problem})
 		if strings.HasPrefix(issue.Message, "Syntax error") || strings.HasPrefix(issue.Message, "reserved") {
 			return &Error{e.Flaws[len(e.Flaws)-1:]}
 		}

@@ -19,7 +19,7 @@ func (t *tree) lose(lost int) (all int) {
 		all++
 		return all == lost+1
 	}
-	for _, places := range [][]place{t.labels.places, t.edges.places} {
+	for _, places := range [][]tableSlot{t.labels.places, t.edges.places} {
 		for i := range places {
 			if p := &places[i]; p.to != 0 && loses() {
 				p.tag = ^p.tag // others are found behind it
@@ -49,17 +49,17 @@ func (t *tree) lose(lost int) (all int) {
 // Confuse makes each hash lead to everything that any hash of its kind leads to, and last to its own target.
 func (x *Index) Confuse() {
 	b := treeBuilder{slots: x.slots, nodes: map[edge]int32{}, work: func(int) bool { return true }}
-	all := make([]filing, len(x.items))
+	all := make([]pendingItem, len(x.items))
 	for i := range x.items {
 		b.add(i, &x.items[i], nil)
-		all[i] = filing{item: int32(i), copies: 1}
+		all[i] = pendingItem{item: int32(i), copies: 1}
 	}
 	b.made.root = b.file(all)
-	confuse := func(leads []lead) (confused []lead) {
+	confuse := func(leads []tableEntry) (confused []tableEntry) {
 		for _, l := range leads {
 			for _, other := range leads {
 				if other.to != l.to {
-					confused = append(confused, lead{l.hash, other.to})
+					confused = append(confused, tableEntry{l.hash, other.to})
 				}
 			}
 			confused = append(confused, l)

@@ -20,8 +20,8 @@ type treeBuilder struct {
 	places []int32   // by item, where its record is on the tape
 	tape   []byte
 	nodes  map[edge]int32
-	labels []lead
-	edges  []lead
+	labels []tableEntry
+	edges  []tableEntry
 	made   tree
 	work   func(steps int) bool // returns false if the tree is no longer needed
 	room   int                  // remaining steps
@@ -41,8 +41,8 @@ type edge struct {
 	segment string
 }
 
-// A lead is an entry of the table to be built.
-type lead struct {
+// A tableEntry is an entry of the table to be built.
+type tableEntry struct {
 	hash uint64
 	to   int32
 }
@@ -50,11 +50,11 @@ type lead struct {
 // add adds an item with the tree of its overrides. Items are added in the order of their numbers.
 func (b *treeBuilder) add(number int, item *Item, overrides *tree) {
 	more := 0
-	has := extra{item.When, item.SkipOnError, overrides, item.Expires}
+	has := recordExtras{item.When, item.SkipOnError, overrides, item.Expires}
 	if len(b.made.extras) == 0 {
-		b.made.extras = []extra{{}}
+		b.made.extras = []recordExtras{{}}
 	}
-	if has != (extra{}) {
+	if has != (recordExtras{}) {
 		more = len(b.made.extras)
 		b.made.extras = append(b.made.extras, has)
 	}
@@ -69,9 +69,9 @@ func (b *treeBuilder) add(number int, item *Item, overrides *tree) {
 
 // tree returns the tree of all added items.
 func (b *treeBuilder) tree() *tree {
-	all := make([]filing, len(b.facets))
+	all := make([]pendingItem, len(b.facets))
 	for i := range all {
-		all[i] = filing{item: int32(i), copies: 1}
+		all[i] = pendingItem{item: int32(i), copies: 1}
 	}
 	b.nodes = map[edge]int32{}
 	b.made.root = b.file(all)
@@ -97,15 +97,15 @@ func (b *treeBuilder) take(steps int) bool {
 	return b.work(steps) && b.room > 0
 }
 
-// A filing is an item on its way down the tree.
-type filing struct {
+// A pendingItem is an item on its way down the tree.
+type pendingItem struct {
 	item   int32
 	copies int32  // number of drawers that hold the item, by the facets used so far
 	used   uint64 // facets
 }
 
 // file files the filings and returns a reference to them.
-func (b *treeBuilder) file(filings []filing) ref {
+func (b *treeBuilder) file(filings []pendingItem) ref {
 	switch {
 	case len(filings) == 0:
 		return 0
@@ -115,8 +115,8 @@ func (b *treeBuilder) file(filings []filing) ref {
 		return b.keep(filings, nil, nil)
 	}
 	count := b.count(filings)
-	var here []filing
-	at := map[label][]filing{}
+	var here []pendingItem
+	at := map[label][]pendingItem{}
 	var order []label // the same rules give the same tree
 	for _, f := range filings {
 		best, ok := b.choose(f, count)
@@ -143,13 +143,13 @@ func (b *treeBuilder) file(filings []filing) ref {
 }
 
 // keep adds a drawer with its contents, and the divisions filed under labels.
-func (b *treeBuilder) keep(here []filing, labels []label, divided []ref) ref {
+func (b *treeBuilder) keep(here []pendingItem, labels []label, divided []ref) ref {
 	t := &b.made
-	d := drawer{here: stretch{from: uint32(len(t.here))}, looks: stretch{from: uint32(len(t.looks))}}
+	d := treeNode{here: indexRange{from: uint32(len(t.here))}, looks: indexRange{from: uint32(len(t.looks))}}
 	for _, f := range here {
 		t.here = append(t.here, b.places[f.item])
 	}
-	at := map[look]int{}
+	at := map[lookup]int{}
 	for i, p := range labels {
 		l := lookFor(p)
 		number, ok := at[l]
@@ -164,7 +164,7 @@ func (b *treeBuilder) keep(here []filing, labels []label, divided []ref) ref {
 		if l.kind == onPath {
 			b.pave(t.looks[number].at, p.text, divided[i])
 		} else {
-			b.labels = append(b.labels, lead{labelHash(p, l, uint32(number)), int32(divided[i])})
+			b.labels = append(b.labels, tableEntry{labelHash(p, l, uint32(number)), int32(divided[i])})
 		}
 	}
 	d.here.to, d.looks.to = uint32(len(t.here)), uint32(len(t.looks))
@@ -183,7 +183,7 @@ func (b *treeBuilder) pave(at int32, path string, filed ref) {
 			if !ok {
 				to = b.grow()
 				b.nodes[edge{at, segment}] = to
-				b.edges = append(b.edges, lead{edgeHash(at, segment), to})
+				b.edges = append(b.edges, tableEntry{edgeHash(at, segment), to})
 				b.made.nodes[at].leads = true
 			}
 			at = to
@@ -211,7 +211,7 @@ func (b *treeBuilder) grow() int32 {
 }
 
 // count returns how many filings could be filed under each label.
-func (b *treeBuilder) count(filings []filing) map[label]int {
+func (b *treeBuilder) count(filings []pendingItem) map[label]int {
 	count := map[label]int{}
 	for _, f := range filings {
 		for i, labels := range b.facets[f.item] {
@@ -228,13 +228,13 @@ func (b *treeBuilder) count(filings []filing) map[label]int {
 
 // mayUse reports whether an item can be filed by a facet. A facet with several labels, unless it is the first,
 // must not make too many copies.
-func (f *filing) mayUse(i int, labels facet) bool {
+func (f *pendingItem) mayUse(i int, labels facet) bool {
 	many := f.used != 0 && len(labels) > 1 && int(f.copies)*len(labels) > maxCopies
 	return f.used&(1<<i) == 0 && !many
 }
 
 // choose returns the facet that leaves the fewest other candidates. Of equals it returns the first.
-func (b *treeBuilder) choose(f filing, count map[label]int) (best int, ok bool) {
+func (b *treeBuilder) choose(f pendingItem, count map[label]int) (best int, ok bool) {
 	least := 0
 	for i, labels := range b.facets[f.item] {
 		if !f.mayUse(i, labels) {

@@ -40,7 +40,7 @@ func (k KeyPart) Value() string {
 // An Index finds the items that match a request. It is immutable.
 type Index struct {
 	slots       *slots
-	texts       texts // nil once the index is built
+	texts       internedTexts // nil once the index is built
 	work        func(steps int) bool
 	items       []Item // contiguous, so that finding one reads no memory
 	rules       *tree  // of the items that are not off
@@ -54,7 +54,7 @@ func Build(items []Item, allow, deny []Conditions, work func(steps int) bool) *I
 	if work == nil {
 		work = func(int) bool { return true }
 	}
-	x := &Index{slots: newSlots(), texts: texts{}, items: items, work: work}
+	x := &Index{slots: newSlots(), texts: internedTexts{}, items: items, work: work}
 	b := treeBuilder{slots: x.slots, work: work}
 	for i := 0; i < len(items) && work(1); i++ {
 		r := &items[i]
@@ -76,12 +76,12 @@ func Build(items []Item, allow, deny []Conditions, work func(steps int) bool) *I
 	return x
 }
 
-// texts keeps each text once, copied out of the document. The texts are close together in memory, and the
+// internedTexts keeps each text once, copied out of the document. The texts are close together in memory, and the
 // document can be freed.
-type texts map[string]string
+type internedTexts map[string]string
 
 // keep returns the kept copy of a text. t may be nil once the index is built.
-func (t texts) keep(text string) string {
+func (t internedTexts) keep(text string) string {
 	kept, ok := t[text]
 	if t == nil {
 		return text

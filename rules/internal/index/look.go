@@ -1,16 +1,16 @@
 package index
 
-// A look is a lookup that finds a division of a drawer by a request's value: by the whole value, by a prefix, a
+// A lookup is a lookup that finds a division of a drawer by a request's value: by the whole value, by a prefix, a
 // suffix or a network of one length, or by its path.
-type look struct {
+type lookup struct {
 	kind labelKind
 	slot int32
 	at   int32 // length in bytes, or in bits for networks; for a path, the node at which it begins
 }
 
 // lookFor returns the look that finds a label, without the node at which a path begins.
-func lookFor(p label) look {
-	l := look{kind: p.kind, slot: int32(p.slot)}
+func lookFor(p label) lookup {
+	l := lookup{kind: p.kind, slot: int32(p.slot)}
 	switch p.kind {
 	case withPrefix, withSuffix:
 		l.at = int32(len(p.text))
@@ -21,7 +21,7 @@ func lookFor(p label) look {
 }
 
 // labelHash returns the hash by which a label's look finds it. number is the number of the look.
-func labelHash(p label, l look, number uint32) uint64 {
+func labelHash(p label, l lookup, number uint32) uint64 {
 	if p.kind == inNetwork {
 		return networkHash(bitsOf(p.network.Addr()), l.at, number)
 	}
@@ -30,7 +30,7 @@ func labelHash(p label, l look, number uint32) uint64 {
 
 // hash returns the hash of the value that the look reads from a request. It returns 0 if the request lacks the
 // value, and for a path, which is walked instead.
-func (l *look) hash(v *Values, number uint32) uint64 {
+func (l *lookup) hash(v *Values, number uint32) uint64 {
 	have := &v.values[l.slot]
 	if !have.there {
 		return 0

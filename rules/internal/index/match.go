@@ -13,8 +13,8 @@ type Match struct {
 	// Denied and Allowed say that a list decides, the deny list first. Then Found is empty.
 	Denied, Allowed bool
 
-	Found  []Found  // matching items, in order
-	Failed []Failed // expressions that could not be evaluated
+	Found  []MatchedItem // matching items, in order
+	Failed []FailedItem  // expressions that could not be evaluated
 
 	values     Values
 	candidates []int32 // for items
@@ -22,15 +22,15 @@ type Match struct {
 	keys       []string
 }
 
-// A Found is a matching item.
-type Found struct {
+// A MatchedItem is a matching item.
+type MatchedItem struct {
 	Item     int
 	Override int      // index of the override that applies, or NoOverride
 	Key      []string // values in the order of the item's key; valid until the Match is used again
 }
 
-// A Failed is an item whose expression, or that of one of its overrides, failed.
-type Failed struct {
+// A FailedItem is an item whose expression, or that of one of its overrides, failed.
+type FailedItem struct {
 	Item     int
 	Override int // NoOverride: the item's own expression
 	Err      error
@@ -54,12 +54,12 @@ func (x *Index) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 	for _, at := range m.candidates {
 		r := recordAt(t.tape, at)
 		m.values.item = &x.items[r.number]
-		found := Found{Item: int(r.number), Override: NoOverride}
+		found := MatchedItem{Item: int(r.number), Override: NoOverride}
 		from := len(m.keys)
 		var holds bool
 		var err error
 		if m.keys, holds, err = t.holds(r, &m.values, now, m.keys); err != nil {
-			m.Failed = append(m.Failed, Failed{found.Item, NoOverride, err})
+			m.Failed = append(m.Failed, FailedItem{found.Item, NoOverride, err})
 		}
 		if !holds {
 			continue
@@ -86,13 +86,13 @@ func inOrder(candidates []int32) []int32 {
 
 // first returns the number of the first record that holds, or NoOverride. The records are the overrides of an
 // item, or the entries of a list.
-func (m *Match) first(t *tree, now penstock.Instant, of *Found) int {
+func (m *Match) first(t *tree, now penstock.Instant, of *MatchedItem) int {
 	m.few = inOrder(t.candidates(&m.values, m.few[:0]))
 	for _, at := range m.few {
 		r := recordAt(t.tape, at)
 		_, holds, err := t.holds(r, &m.values, now, nil)
 		if err != nil && of != nil {
-			m.Failed = append(m.Failed, Failed{of.Item, int(r.number), err})
+			m.Failed = append(m.Failed, FailedItem{of.Item, int(r.number), err})
 		}
 		if holds {
 			return int(r.number)

@@ -24,8 +24,8 @@ type record struct {
 
 const hasExtra = 1 << 31
 
-// An extra holds what few records have.
-type extra struct {
+// An recordExtras holds what few records have.
+type recordExtras struct {
 	when        *expr.Expression // nil: none
 	skipOnError bool             // of when
 	overrides   *tree            // nil: none

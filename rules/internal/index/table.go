@@ -8,10 +8,10 @@ import (
 // A table maps labels to refs or nodes. It stores only a part of their hashes: a label costs eight bytes, and
 // finding one is one read of memory. So a lookup may also return the target of another label. The candidates
 // found there fail their checks.
-type table struct{ places []place }
+type table struct{ places []tableSlot }
 
-// A place is a slot of the table for a hash. to is 0 if it is free.
-type place struct {
+// A tableSlot is a slot of the table for a hash. to is 0 if it is free.
+type tableSlot struct {
 	tag uint32
 	to  int32
 }
@@ -30,9 +30,9 @@ func mixed(a, b uint64) uint64 {
 }
 
 // newTable returns a table of leads, at least half of it free.
-func newTable(leads []lead) (t table) {
+func newTable(leads []tableEntry) (t table) {
 	if n := len(leads); n > 0 {
-		t.places = make([]place, 1<<bits.Len(uint(2*n-1)))
+		t.places = make([]tableSlot, 1<<bits.Len(uint(2*n-1)))
 	}
 	for _, l := range leads {
 		t.add(l.hash, l.to)
@@ -44,7 +44,7 @@ func (t *table) add(hash uint64, to int32) {
 	at := t.first(hash)
 	for ; t.places[at].to != 0; at = t.after(at) {
 	}
-	t.places[at] = place{uint32(hash >> 32), to}
+	t.places[at] = tableSlot{uint32(hash >> 32), to}
 }
 
 // find returns the target of a hash and the place at which to continue the search. to is 0 if there are no more.

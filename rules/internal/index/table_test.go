@@ -13,10 +13,10 @@ func TestTable(t *testing.T) {
 		hashes := rapid.SliceOfN(rapid.SampledFrom([]uint64{
 			1, 2, 3, 1 << 32, 1<<32 | 1, 7<<32 | 1, 7 << 32, 1<<63 | 7, ^uint64(0), 1<<63 | 1<<32,
 		}), 1, 40).Draw(t, "hashes")
-		var leads []lead
+		var leads []tableEntry
 		want := map[uint64]map[int32]bool{}
 		for i, hash := range hashes {
-			leads = append(leads, lead{hash, int32(i + 1)})
+			leads = append(leads, tableEntry{hash, int32(i + 1)})
 			if want[hash] == nil {
 				want[hash] = map[int32]bool{}
 			}

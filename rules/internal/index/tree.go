@@ -19,14 +19,14 @@ import (
 // it.
 type tree struct {
 	root    ref
-	drawers []drawer
+	drawers []treeNode
 	here    []int32    // candidates of the drawers
-	looks   []look     // how drawers are divided
+	looks   []lookup   // how drawers are divided
 	nodes   []pathNode // of divisions by path
 	labels  table      // from looks to refs
 	edges   table      // from literal segments to nodes
 	tape    string     // records, in order
-	extras  []extra
+	extras  []recordExtras
 }
 
 // A ref leads to what is filed under a label: nothing (0), a single candidate (above 0), or a drawer (below 0). A
@@ -36,14 +36,14 @@ type ref int32
 func toCandidate(at int32) ref { return ref(at + 1) }
 func toDrawer(i int) ref       { return ref(-i - 1) }
 
-// A drawer is a node of the tree that holds several conditions.
-type drawer struct {
-	here  stretch // candidates for every request that leads here
-	looks stretch // how to find further candidates
+// A treeNode is a node of the tree that holds several conditions.
+type treeNode struct {
+	here  indexRange // candidates for every request that leads here
+	looks indexRange // how to find further candidates
 }
 
-// A stretch is a range of an array.
-type stretch struct{ from, to uint32 }
+// A indexRange is a range of an array.
+type indexRange struct{ from, to uint32 }
 
 // candidates appends the positions of all records that may hold for a request, in no order and possibly with
 // duplicates.
@@ -74,7 +74,7 @@ func (t *tree) follow(r ref, from int, v *Values, out []int32) []int32 {
 
 // search follows all looks of a drawer for a request's values. It prefetches all places of the table first, and
 // then follows them.
-func (t *tree) search(drawer int, looks stretch, v *Values, out []int32) []int32 {
+func (t *tree) search(drawer int, looks indexRange, v *Values, out []int32) []int32 {
 	began := len(v.hashes)
 	for i := looks.from; i < looks.to; i++ {
 		hash := t.looks[i].hash(v, i)

@@ -22,7 +22,7 @@ type Values struct {
 type value struct {
 	text  string
 	there bool
-	read  reading
+	read  parseState
 	bits  addressBits // valid once it is parsed
 	known uint64      // its hash; 0: not computed yet
 }
@@ -34,11 +34,11 @@ func (v *value) hash() uint64 {
 	return v.known
 }
 
-// reading says whether a value has been parsed as an address.
-type reading uint8
+// parseState says whether a value has been parsed as an address.
+type parseState uint8
 
 const (
-	unread reading = iota
+	unread parseState = iota
 	isAddress
 	noAddress
 )
@@ -100,7 +100,7 @@ func (s *slots) in(name string, ignore urlform.Ignore) int {
 }
 
 // ofKey returns the slot of a part of a key. It keeps new names in texts, unless that is nil.
-func (s *slots) ofKey(part KeyPart, ignore urlform.Ignore, texts texts) int {
+func (s *slots) ofKey(part KeyPart, ignore urlform.Ignore, texts internedTexts) int {
 	if part.Prefix == 0 {
 		return s.in(texts.keep(part.Name), ignore)
 	}
