@@ -51,11 +51,11 @@ func (e *Engine) decideAtOnce(ctx context.Context, calls []penstock.Call, verdic
 }
 
 func (e *Engine) decideBatch(ctx context.Context, store storage.BatchStore, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
-	works := make([]*work, len(calls))
+	works := make([]*workspace, len(calls))
 	turns := make([]storage.BatchItem, 0, len(calls))
 	asks := make([]bool, len(calls))
 	for i := range calls {
-		works[i] = e.works.Get().(*work)
+		works[i] = e.works.Get().(*workspace)
 		settled, err := e.prepare(e.rules.Load(), &calls[i], &verdicts[i], works[i])
 		if errs[i], asks[i] = err, !settled; asks[i] {
 			works[i].turn.Outcome.States = works[i].turn.Outcome.States[:0]

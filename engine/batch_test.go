@@ -48,12 +48,12 @@ func TestBatchAsOneByOne(t *testing.T) {
 		"panics":  func() penstock.Store { return panics{} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			newOne := func(o *observed) *engine.Engine {
+			newOne := func(o *recordingObserver) *engine.Engine {
 				return newEngine(t, manyKinds, engine.Options{
 					Store: newStore(), Local: newMemory(t), Observe: o.observe, Now: func() penstock.Instant { return beginning },
 				})
 			}
-			var one, batch observed
+			var one, batch recordingObserver
 			single, together := newOne(&one), newOne(&batch)
 			want, got, errs := make([]penstock.Verdict, n), make([]penstock.Verdict, n), make([]error, n)
 			together.DecideEach(t.Context(), calls, got, errs)

@@ -5,7 +5,7 @@ import (
 )
 
 // block denies a request if an operator has blocked one of its keys, and reports whether it did. It needs no store.
-func (e *Engine) block(c *penstock.Call, v *penstock.Verdict, w *work) bool {
+func (e *Engine) block(c *penstock.Call, v *penstock.Verdict, w *workspace) bool {
 	b := e.blocks.Find(c)
 	if b == nil {
 		return false

@@ -97,7 +97,7 @@ func TestBlockChargesNothing(t *testing.T) {
 func TestBlockNeedsNoStore(t *testing.T) {
 	var blocks blocklist.List
 	blocks.Set([]blocklist.Block{block("user", "u1", time.Now().Add(time.Hour))})
-	store := &wavering{Store: newMemory(t)}
+	store := &waveringStore{Store: newMemory(t)}
 	store.down.Store(true)
 	snapshot := compile(t, strings.Replace(blockRules, "key: [user]", "key: [user], on_store_error: allow", 1))
 	e := newEngine(t, "", engine.Options{Store: store, Rules: engine.Fixed(snapshot), Blocks: &blocks})

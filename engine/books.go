@@ -28,20 +28,20 @@ const (
 	resendWithin = storage.LateChargeTTL - time.Hour
 )
 
-// books are what this node still has to charge. They are safe for concurrent use.
-type books struct {
+// lateCharges are what this node still has to charge. They are safe for concurrent use.
+type lateCharges struct {
 	charger storage.LateCharger     // nil: nothing can be charged later, so nothing is entered
 	now     func() penstock.Instant // nil: the store's clock
 
 	pages            atomic.Int64 // nearly always 0
 	records          atomic.Int64
 	charged, dropped atomic.Int64
-	shards           [bookShards]bookShard
+	shards           [bookShards]lateChargeShard
 
 	background
 }
 
-type bookShard struct {
+type lateChargeShard struct {
 	mu    sync.Mutex
 	pages map[storage.Subject]*page
 }
@@ -55,12 +55,12 @@ type page struct {
 	sent   time.Time           // when the store may first have seen it; zero: never
 }
 
-func (b *books) shard(s *storage.Subject) *bookShard {
+func (b *lateCharges) shard(s *storage.Subject) *lateChargeShard {
 	return &b.shards[binary.LittleEndian.Uint64(s[8:])%bookShards]
 }
 
 // enter records an admission at an instant of the store's clock.
-func (b *books) enter(s storage.Subject, m *algorithm.Meter, cost int64, now penstock.Instant) {
+func (b *lateCharges) enter(s storage.Subject, m *algorithm.Meter, cost int64, now penstock.Instant) {
 	if b.charger == nil || cost == 0 || !m.CanChargeLate() {
 		return
 	}
@@ -141,14 +141,14 @@ func (p *page) ended(now penstock.Instant) bool {
 }
 
 // remove deletes a page. The shard must be locked.
-func (b *books) remove(sh *bookShard, s storage.Subject, p *page) {
+func (b *lateCharges) remove(sh *lateChargeShard, s storage.Subject, p *page) {
 	delete(sh.pages, s)
 	b.pages.Add(-1)
 	b.records.Add(-p.records())
 }
 
 // makeRoom checks some pages and removes those that no longer count.
-func (b *books) makeRoom(now penstock.Instant) (made bool) {
+func (b *lateCharges) makeRoom(now penstock.Instant) (made bool) {
 	const looks = 8
 	sh := &b.shards[rand.IntN(bookShards)]
 	sh.mu.Lock()
@@ -167,7 +167,7 @@ func (b *books) makeRoom(now penstock.Instant) (made bool) {
 }
 
 // forget drops what was recorded for a key before an instant.
-func (b *books) forget(s storage.Subject, before penstock.Instant) {
+func (b *lateCharges) forget(s storage.Subject, before penstock.Instant) {
 	if b.pages.Load() == 0 {
 		return
 	}
@@ -180,7 +180,7 @@ func (b *books) forget(s storage.Subject, before penstock.Instant) {
 }
 
 // owed returns how much of a limit is recorded for a key and so missing in the shared counter.
-func (b *books) owed(s *storage.Subject, m *algorithm.Meter, now penstock.Instant) (used int64) {
+func (b *lateCharges) owed(s *storage.Subject, m *algorithm.Meter, now penstock.Instant) (used int64) {
 	if b.pages.Load() == 0 {
 		return 0
 	}

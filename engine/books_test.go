@@ -247,20 +247,20 @@ func TestTimeoutsAreNotChargedAgain(t *testing.T) {
 	}
 }
 
-// A refusing store certainly charges nothing while it is down.
-type refusing struct {
-	wavering
+// A refusingStore store certainly charges nothing while it is down.
+type refusingStore struct {
+	waveringStore
 	charges []storage.LateCharge
 }
 
-func (s *refusing) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (s *refusingStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if s.down.Load() {
 		return fmt.Errorf("%w: for the test", storage.ErrNotTaken)
 	}
 	return s.Store.Take(ctx, t, out)
 }
 
-func (s *refusing) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
+func (s *refusingStore) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	if s.down.Load() {
 		return fmt.Errorf("%w: for the test", storage.ErrNotTaken)
 	}
@@ -290,7 +290,7 @@ rules:
 	} {
 		t.Run(path, func(t *testing.T) {
 			now := beginning
-			store := &refusing{wavering: wavering{Store: newMemory(t)}}
+			store := &refusingStore{waveringStore: waveringStore{Store: newMemory(t)}}
 			store.down.Store(true)
 			snapshot := compile(t, text)
 			e := newEngine(t, "", engine.Options{Store: store, Local: newMemory(t), Rules: engine.Fixed(snapshot), Nodes: func() int { return 2 }, Now: func() penstock.Instant { return now }})
@@ -350,7 +350,7 @@ func chargedAfterwards(s *rules.Snapshot, charges []storage.LateCharge, now pens
 // What was booked before a reset is not charged after it.
 func TestResetClearsTheBooks(t *testing.T) {
 	now := beginning
-	store := &refusing{wavering: wavering{Store: newMemory(t)}}
+	store := &refusingStore{waveringStore: waveringStore{Store: newMemory(t)}}
 	store.down.Store(true)
 	snapshot := compile(t, allOf(10, "fixed_window", "local"))
 	e := newEngine(t, "", engine.Options{Store: store, Local: newMemory(t), Rules: engine.Fixed(snapshot), Now: func() penstock.Instant { return now }})
@@ -382,7 +382,7 @@ func TestResetClearsTheBooks(t *testing.T) {
 func TestBooksAreBounded(t *testing.T) {
 	var now atomic.Int64 // the background reads it too
 	now.Store(int64(beginning))
-	store := &refusing{wavering: wavering{Store: newMemory(t)}}
+	store := &refusingStore{waveringStore: waveringStore{Store: newMemory(t)}}
 	store.down.Store(true)
 	e := newEngine(t, `rules: [{name: all, key: [user], limits: [{rate: 10/1m, algorithm: fixed_window}]}]`,
 		engine.Options{Store: store, Local: newMemory(t), Now: func() penstock.Instant { return penstock.Instant(now.Load()) }})

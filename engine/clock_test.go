@@ -18,7 +18,7 @@ func TestExpiryOnTheRealClock(t *testing.T) {
 	rule := func(expires string) string {
 		return fmt.Sprintf(`rules: [{name: all, key: [], limits: [{rate: 0/1h, algorithm: fixed_window}]%s}]`, expires)
 	}
-	s := &stand{rules: compile(t, rule(""))}
+	s := &testEngine{rules: compile(t, rule(""))}
 	e := newEngine(t, "", engine.Options{Rules: s})
 	for _, test := range []struct{ expires, want string }{
 		{"", "over_limit"},

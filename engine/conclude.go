@@ -57,7 +57,7 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 }
 
 // conclude sends the settlement of one rule and adds its outcome to the verdict.
-func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penstock.Conclusion, t *taken, v *penstock.Verdict) error {
+func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penstock.Conclusion, t *ruleCharge, v *penstock.Verdict) error {
 	s, policies, err := t.settlement(c)
 	if err != nil {
 		e.failed(t.snapshot, &RuleFailure{t.rule, err})
@@ -90,12 +90,12 @@ func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penst
 }
 
 // isShadow reports whether the rule is a shadow rule, which does not affect a verdict.
-func (t *taken) isShadow() bool { return t.rule.Mode == rules.Shadow }
+func (t *ruleCharge) isShadow() bool { return t.rule.Mode == rules.Shadow }
 
 // settlement returns what a conclusion asks of the store, and the policy of each charge. If the cost is still
 // unknown, the estimate stays: only permits are settled then. The error is of a condition about the response: the
 // settlement then is as if that were unknown.
-func (t *taken) settlement(c *penstock.Conclusion) (s storage.Settlement, policies []string, err error) {
+func (t *ruleCharge) settlement(c *penstock.Conclusion) (s storage.Settlement, policies []string, err error) {
 	cost, known := settledCost(t.rule, c)
 	s = storage.Settlement{Subject: t.subject, Nonce: t.nonce, Verb: c.Verb, Overage: overageOf(t.rule)}
 	if t.rule.Outcome != nil && t.cost > 0 && c.Verb == penstock.Settle && c.Response != nil {
@@ -119,7 +119,7 @@ func (t *taken) settlement(c *penstock.Conclusion) (s storage.Settlement, polici
 
 // outcome returns what a request costs in the end, according to its response, and whether it is a strike. The charge
 // is the cost that the response contains, or else what was reserved.
-func (t *taken) outcome(r *penstock.Response, cost int64, known bool) (_ int64, strikes bool, err error) {
+func (t *ruleCharge) outcome(r *penstock.Response, cost int64, known bool) (_ int64, strikes bool, err error) {
 	if !known {
 		cost = t.cost
 	}
@@ -132,7 +132,7 @@ func (t *taken) outcome(r *penstock.Response, cost int64, known bool) (_ int64, 
 }
 
 // report adds the store's answer to the verdict.
-func (t *taken) report(v *penstock.Verdict, s *storage.Settlement, out *storage.SettleOutcome, policies []string) {
+func (t *ruleCharge) report(v *penstock.Verdict, s *storage.Settlement, out *storage.SettleOutcome, policies []string) {
 	v.Now = out.Now
 	if s.Verb == penstock.Renew {
 		v.ReservedFor = shorter(v.ReservedFor, renewedFor(s, out))
@@ -165,7 +165,7 @@ func renewedFor(s *storage.Settlement, out *storage.SettleOutcome) time.Duration
 
 // giveUpPlaces releases the permits that shadow rules have taken for a request that was denied and will never
 // run, and the charges that its response would have decided. Their other charges stay.
-func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store) {
+func (e *Engine) giveUpPlaces(ctx context.Context, w *workspace, store penstock.Store) {
 	settler, ok := store.(storage.Settler)
 	if !ok {
 		return

@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A wavering store answers, or fails with or without having charged first.
-type wavering struct {
+// A waveringStore store answers, or fails with or without having charged first.
+type waveringStore struct {
 	*memstore.Store
 	down, charges atomic.Bool
 }
 
-func (s *wavering) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (s *waveringStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if !s.down.Load() {
 		return s.Store.Take(ctx, t, out)
 	}
@@ -34,7 +34,7 @@ func (s *wavering) Take(ctx context.Context, t *storage.Ticket, out *storage.Out
 }
 
 // TakeEach overrides that of the embedded store.
-func (s *wavering) TakeEach(ctx context.Context, turns []storage.BatchItem) {
+func (s *waveringStore) TakeEach(ctx context.Context, turns []storage.BatchItem) {
 	for i := range turns {
 		turns[i].Err = s.Take(ctx, &turns[i].Ticket, &turns[i].Outcome)
 	}
@@ -45,7 +45,7 @@ type nodeModel struct{ level, share int64 }
 
 // A fleet is nodes that share an unreliable store, and what they are expected to decide.
 type fleet struct {
-	store   *wavering
+	store   *waveringStore
 	engines []*engine.Engine
 	now     penstock.Instant
 
@@ -57,7 +57,7 @@ type fleet struct {
 }
 
 func newFleet(t testing.TB, n int, text string, limit, share int64, local func() penstock.Store) *fleet {
-	f := &fleet{store: &wavering{Store: newMemory(t)}, now: beginning, limit: limit, nodes: int64(n), isLog: strings.Contains(text, "log")}
+	f := &fleet{store: &waveringStore{Store: newMemory(t)}, now: beginning, limit: limit, nodes: int64(n), isLog: strings.Contains(text, "log")}
 	snapshot := engine.Fixed(compile(t, text))
 	for range n {
 		f.engines = append(f.engines, newEngine(t, text, engine.Options{
@@ -190,13 +190,13 @@ func TestKnownBansHold(t *testing.T) {
 	}
 }
 
-// A misled store learns something else than the shared store has answered.
-type misled struct {
+// A misledStore store learns something else than the shared store has answered.
+type misledStore struct {
 	*memstore.Store
 	mislead func(*storage.StateReport) *storage.StateReport // nil: nothing
 }
 
-func (s *misled) Adopt(k *storage.StateReport) {
+func (s *misledStore) Adopt(k *storage.StateReport) {
 	if k = s.mislead(k); k != nil {
 		s.Store.Adopt(k)
 	}
@@ -245,7 +245,7 @@ func TestContinuesFromTheSharedStateNotices(t *testing.T) {
 		} {
 			misleading := newFleet(t, 2, text(algorithm), 10, 5, func() penstock.Store {
 				var last storage.StateReport
-				return &misled{newMemory(t), func(k *storage.StateReport) *storage.StateReport {
+				return &misledStore{newMemory(t), func(k *storage.StateReport) *storage.StateReport {
 					told := *k
 					k = mislead(&last, &told)
 					last = told

@@ -20,8 +20,8 @@ import (
 //   - The state of a log does not say when its entries leave the window. A node counts what it admitted itself,
 //     and after a denial denies until the retry that was announced.
 
-// An echo is the memory for updating the local store, reused for the next request.
-type echo struct {
+// An localUpdate is the memory for updating the local store, reused for the next request.
+type localUpdate struct {
 	turn   storage.BatchItem
 	groups [1]storage.Group
 	charge [1]algorithm.Charge
@@ -35,7 +35,7 @@ func countsHere(r *rules.Rule) bool {
 }
 
 // echo updates the local store with the answer of the shared one.
-func (e *Engine) echo(w *work) {
+func (e *Engine) echo(w *workspace) {
 	out := &w.turn.Outcome
 	if e.local == nil || out.Cached {
 		return
@@ -63,7 +63,7 @@ func (e *Engine) echo(w *work) {
 }
 
 // learn replaces what the local store knows of a group's counters.
-func (x *echo) learn(e *Engine, shares *shares, r *rules.Rule, g *storage.Group, states []algorithm.State, own bool) {
+func (x *localUpdate) learn(e *Engine, shares *nodeShares, r *rules.Rule, g *storage.Group, states []algorithm.State, own bool) {
 	x.known.Subject = g.Subject
 	for j := range g.Charges {
 		c := &g.Charges[j]
@@ -88,12 +88,12 @@ func (x *echo) learn(e *Engine, shares *shares, r *rules.Rule, g *storage.Group,
 }
 
 // learnBan replaces what the local store knows of a ban.
-func (x *echo) learnBan(e *Engine, g *storage.Group, until penstock.Instant) {
+func (x *localUpdate) learnBan(e *Engine, g *storage.Group, until penstock.Instant) {
 	x.known.Subject, x.known.Penalty, x.known.BannedUntil = g.Subject, g.Penalty, until
 	x.adopt(e)
 }
 
-func (x *echo) adopt(e *Engine) {
+func (x *localUpdate) adopt(e *Engine) {
 	if e.follower == nil {
 		return
 	}
@@ -103,7 +103,7 @@ func (x *echo) adopt(e *Engine) {
 }
 
 // given returns the instant to charge the local store at.
-func (x *echo) given() penstock.Instant {
+func (x *localUpdate) given() penstock.Instant {
 	if x.known.Given {
 		return x.known.Now
 	}
@@ -112,7 +112,7 @@ func (x *echo) given() penstock.Instant {
 
 // tell charges each limit by itself, as far as there is room: the cost was taken, even if the local store
 // would deny it, and a share may be full while the limit is not.
-func (x *echo) tell(e *Engine, shares *shares, r *rules.Rule, who storage.Subject, charges []algorithm.Charge, now penstock.Instant, maxDelay time.Duration) {
+func (x *localUpdate) tell(e *Engine, shares *nodeShares, r *rules.Rule, who storage.Subject, charges []algorithm.Charge, now penstock.Instant, maxDelay time.Duration) {
 	for _, c := range charges {
 		if c.Cost == 0 || c.Meter.Kind == algorithm.KindLeases {
 			continue
@@ -130,7 +130,7 @@ func (e *Engine) echoSettled(r *rules.Rule, s *storage.Settlement, out *storage.
 	if e.local == nil || r == nil || s.Verb != penstock.Settle || !out.Allowed || out.Again {
 		return
 	}
-	x := new(echo)
+	x := new(localUpdate)
 	if s.Strike != nil {
 		x.known = storage.StateReport{Now: out.Now, Given: s.Now != 0}
 		x.learnBan(e, &storage.Group{Subject: s.Subject, Penalty: s.Strike}, out.BannedUntil)
@@ -141,7 +141,7 @@ func (e *Engine) echoSettled(r *rules.Rule, s *storage.Settlement, out *storage.
 }
 
 // isBanned reports whether the local store knows of a ban. It reads nothing else and writes nothing.
-func (x *echo) isBanned(e *Engine, g *storage.Group, now penstock.Instant) bool {
+func (x *localUpdate) isBanned(e *Engine, g *storage.Group, now penstock.Instant) bool {
 	if g.Penalty == nil || g.Alone {
 		return false
 	}

@@ -23,9 +23,9 @@ rules:
 `
 
 // newNode returns an engine, and its store, which can be made unavailable.
-func newNode(t *testing.T) (*engine.Engine, *wavering) {
+func newNode(t *testing.T) (*engine.Engine, *waveringStore) {
 	t.Helper()
-	store := &wavering{Store: newMemory(t)}
+	store := &waveringStore{Store: newMemory(t)}
 	return newEngine(t, echoed, engine.Options{
 		Store: store, Local: newMemory(t), Nodes: func() int { return 2 }, Now: func() penstock.Instant { return beginning },
 	}), store
@@ -135,7 +135,7 @@ func TestReservedWithoutTheStore(t *testing.T) {
 func TestNodesComeAndGo(t *testing.T) {
 	for _, limit := range []string{"{rate: 10/1s, burst: 21, algorithm: token_bucket}", "{rate: 10/1s, queue: 20, algorithm: leaky_bucket}", "{rate: 21/1h, algorithm: fixed_window}"} {
 		nodes := 1
-		store := &wavering{Store: newMemory(t)}
+		store := &waveringStore{Store: newMemory(t)}
 		store.down.Store(true)
 		e := newEngine(t, `rules: [{name: all, key: [], on_store_error: {local: divided}, limits: [`+limit+`]}]`,
 			engine.Options{Store: store, Local: newMemory(t), Nodes: func() int { return nodes }})
@@ -174,7 +174,7 @@ func TestEchoAllocatesNothing(t *testing.T) {
 // that there is none.
 func TestLiftedBanStaysLifted(t *testing.T) {
 	snapshot := compile(t, echoed)
-	store := &wavering{Store: newMemory(t)}
+	store := &waveringStore{Store: newMemory(t)}
 	e := newEngine(t, "", engine.Options{Store: store, Local: newMemory(t), Rules: engine.Fixed(snapshot), Now: func() penstock.Instant { return beginning }})
 	decide := func(cost int64) string {
 		var v penstock.Verdict

@@ -57,11 +57,11 @@ type Options struct {
 type Rules interface{ Load() *rules.Snapshot }
 
 // Fixed returns rules that do not change.
-func Fixed(s *rules.Snapshot) Rules { return fixed{s} }
+func Fixed(s *rules.Snapshot) Rules { return fixedRules{s} }
 
-type fixed struct{ *rules.Snapshot }
+type fixedRules struct{ *rules.Snapshot }
 
-func (f fixed) Load() *rules.Snapshot { return f.Snapshot }
+func (f fixedRules) Load() *rules.Snapshot { return f.Snapshot }
 
 // An Observation is one decided request. Copy what is to be kept of it.
 type Observation struct {
@@ -109,10 +109,10 @@ type Engine struct {
 
 	data     rules.Data       // numbers of limits
 	follower storage.Follower // the local store; nil: it cannot learn
-	books    books
+	books    lateCharges
 
 	expiry atomic.Pointer[expiry] // of the latest rules
-	shares atomic.Pointer[shares]
+	shares atomic.Pointer[nodeShares]
 
 	works   sync.Pool // of *work
 	parties sync.Pool // of *party
@@ -155,8 +155,8 @@ func New(o Options) (*Engine, error) {
 	if e.failed == nil {
 		e.failed = func(*rules.Snapshot, *RuleFailure) {}
 	}
-	e.works.New = func() any { return &work{refunds: o.Refunds, data: &e.data} }
-	e.parties.New = func() any { return new(party) }
+	e.works.New = func() any { return &workspace{refunds: o.Refunds, data: &e.data} }
+	e.parties.New = func() any { return new(atomicBatch) }
 	return e, nil
 }
 
@@ -193,7 +193,7 @@ func (e *Engine) CheckAttributes(domain string, check func(attribute string, fro
 
 // Decide decides a request. The verdict of an invalid request only says that it is denied.
 func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
-	w := e.works.Get().(*work)
+	w := e.works.Get().(*workspace)
 	defer e.works.Put(w)
 	settled, err := e.prepare(e.rules.Load(), c, v, w)
 	if !settled {
@@ -204,7 +204,7 @@ func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdi
 }
 
 // prepare decides what needs no store, and builds the ticket for the rest.
-func (e *Engine) prepare(s *rules.Snapshot, c *penstock.Call, v *penstock.Verdict, w *work) (settled bool, err error) {
+func (e *Engine) prepare(s *rules.Snapshot, c *penstock.Call, v *penstock.Verdict, w *workspace) (settled bool, err error) {
 	w.reset(s)
 	v.Reset()
 	v.RulesVersion = w.snapshot.Version
@@ -225,7 +225,7 @@ func (e *Engine) prepare(s *rules.Snapshot, c *penstock.Call, v *penstock.Verdic
 
 // settleWithoutStore decides a request with known rules and a finished ticket if that needs no store, and
 // reports whether it did.
-func (e *Engine) settleWithoutStore(v *penstock.Verdict, w *work, now penstock.Instant) bool {
+func (e *Engine) settleWithoutStore(v *penstock.Verdict, w *workspace, now penstock.Instant) bool {
 	switch {
 	case w.matched.Denied:
 		v.Reason = penstock.ReasonDenyList
@@ -252,7 +252,7 @@ func (e *Engine) settleWithoutStore(v *penstock.Verdict, w *work, now penstock.I
 }
 
 // finish builds the verdict from the store's answer, or from the rules' failure policies if there is none.
-func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err error) error {
+func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *workspace, err error) error {
 	switch {
 	case err == nil:
 		v.Reason = penstock.ReasonNoRule
@@ -305,7 +305,7 @@ func newPanicError(value any) *PanicError { return &PanicError{value, debug.Stac
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-func (e *Engine) tell(c *penstock.Call, v *penstock.Verdict, w *work, err error) {
+func (e *Engine) tell(c *penstock.Call, v *penstock.Verdict, w *workspace, err error) {
 	w.observation = Observation{
 		Call: c, Verdict: v, Err: err, Rules: w.snapshot, Matched: w.matched.Rules, Failures: w.failures,
 		Block: w.block, Fallbacks: w.fallbacks, Beyond: w.beyond,

@@ -53,7 +53,7 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 			t.Errorf("%s: %d calls passed at a limit of %d", name, got, exactLimit)
 		}
 	}
-	forgetful := &tampered{newMemory(t), sabotage{ticket: everyCharge(func(c *algorithm.Charge) { c.Cost = 0 })}}
+	forgetful := &tamperingStore{newMemory(t), sabotage{ticket: everyCharge(func(c *algorithm.Charge) { c.Cost = 0 })}}
 	if got := admitted(t, forgetful); got == exactLimit {
 		t.Error("a store that counts nothing was not noticed")
 	}

@@ -11,7 +11,7 @@ import (
 
 // full builds the verdict of a request that a full store has refused: denied, unless every rule allows
 // requests that are not decided.
-func (e *Engine) full(v *penstock.Verdict, w *work) {
+func (e *Engine) full(v *penstock.Verdict, w *workspace) {
 	v.Allowed, v.Reason, v.Now = true, penstock.ReasonNoRule, e.instant()
 	for i := range w.asked {
 		a := &w.asked[i]
@@ -28,7 +28,7 @@ func (e *Engine) full(v *penstock.Verdict, w *work) {
 
 // dropShadow removes the groups of shadow rules from the ticket, because there was no room for all: a shadow
 // rule must not deny anything. It reports whether it makes sense to ask again.
-func (w *work) dropShadow() bool {
+func (w *workspace) dropShadow() bool {
 	before := len(w.asked)
 	groups, kept := w.turn.Ticket.Groups[:0], w.asked[:0]
 	for i, g := range w.turn.Ticket.Groups {

@@ -14,7 +14,7 @@ import (
 
 // settle charges what is recorded for the keys of a ticket before the shared store decides it. While the
 // store cannot be charged it must not decide either: it would not know what was admitted.
-func (b *books) settle(ctx context.Context, groups []storage.Group) error {
+func (b *lateCharges) settle(ctx context.Context, groups []storage.Group) error {
 	if b.pages.Load() == 0 {
 		return nil
 	}
@@ -28,7 +28,7 @@ func (b *books) settle(ctx context.Context, groups []storage.Group) error {
 
 // charge charges all that is recorded for a key. Several goroutines may do so at once: they send the same
 // charges, which take effect once.
-func (b *books) charge(ctx context.Context, s storage.Subject) error {
+func (b *lateCharges) charge(ctx context.Context, s storage.Subject) error {
 	for {
 		c := b.seal(s)
 		if c == nil {
@@ -45,7 +45,7 @@ func (b *books) charge(ctx context.Context, s storage.Subject) error {
 	}
 }
 
-func (b *books) send(ctx context.Context, c *storage.LateCharge) (err error) {
+func (b *lateCharges) send(ctx context.Context, c *storage.LateCharge) (err error) {
 	defer contain(&err)
 	late := *c // a copy, as other goroutines may be sending it
 	if b.now != nil {
@@ -56,7 +56,7 @@ func (b *books) send(ctx context.Context, c *storage.LateCharge) (err error) {
 
 // seal returns the next charge to send for a key, or nil if there is none. A sealed charge is sent again
 // until the store confirms it. Admissions in the meantime are recorded for the charge after it.
-func (b *books) seal(s storage.Subject) *storage.LateCharge {
+func (b *lateCharges) seal(s storage.Subject) *storage.LateCharge {
 	sh := b.shard(&s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -81,14 +81,14 @@ func (b *books) seal(s storage.Subject) *storage.LateCharge {
 }
 
 // unseal removes the sealed charge. The shard must be locked.
-func (b *books) unseal(p *page) {
+func (b *lateCharges) unseal(p *page) {
 	before := p.records()
 	p.sealed, p.sent = nil, time.Time{}
 	b.records.Add(p.records() - before)
 }
 
 // maybeSent notes that the store may have seen a charge.
-func (b *books) maybeSent(c *storage.LateCharge) {
+func (b *lateCharges) maybeSent(c *storage.LateCharge) {
 	sh := b.shard(&c.Subject)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -98,7 +98,7 @@ func (b *books) maybeSent(c *storage.LateCharge) {
 }
 
 // close removes a charge that the store has confirmed, or will never accept.
-func (b *books) close(c *storage.LateCharge, confirmed bool) {
+func (b *lateCharges) close(c *storage.LateCharge, confirmed bool) {
 	sh := b.shard(&c.Subject)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -132,7 +132,7 @@ type background struct {
 	ended   sync.WaitGroup
 }
 
-func (b *books) wake() {
+func (b *lateCharges) wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.running || b.closed {
@@ -145,7 +145,7 @@ func (b *books) wake() {
 	b.ended.Go(b.run)
 }
 
-func (b *books) run() {
+func (b *lateCharges) run() {
 	timer := time.NewTimer(retryEvery)
 	defer timer.Stop()
 	for {
@@ -166,14 +166,14 @@ func (b *books) run() {
 	}
 }
 
-func (b *books) chargeWithin(ctx context.Context, s storage.Subject, timeout time.Duration) error {
+func (b *lateCharges) chargeWithin(ctx context.Context, s storage.Subject, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return b.charge(ctx, s)
 }
 
 // rest ends the run if nothing was recorded since.
-func (b *books) rest() bool {
+func (b *lateCharges) rest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.running = b.pages.Load() > 0
@@ -181,7 +181,7 @@ func (b *books) rest() bool {
 }
 
 // any returns a random key with something to charge: on a Redis Cluster, some keys may fail for a long time.
-func (b *books) any() (s storage.Subject, there bool) {
+func (b *lateCharges) any() (s storage.Subject, there bool) {
 	first := rand.IntN(bookShards)
 	for i := range bookShards {
 		sh := &b.shards[(first+i)%bookShards]
@@ -199,7 +199,7 @@ func (b *books) any() (s storage.Subject, there bool) {
 }
 
 // flush charges everything that can be charged before the context ends, and then stops the background.
-func (b *books) flush(ctx context.Context) error {
+func (b *lateCharges) flush(ctx context.Context) error {
 	b.mu.Lock()
 	first := !b.closed
 	b.closed = true
@@ -225,7 +225,7 @@ func (b *books) flush(ctx context.Context) error {
 	return fmt.Errorf("requests of %d keys that were admitted locally are not charged: %w", left, errors.Join(failed, ctx.Err()))
 }
 
-func (sh *bookShard) keys() (all []storage.Subject) {
+func (sh *lateChargeShard) keys() (all []storage.Subject) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for s := range sh.pages {
@@ -247,7 +247,7 @@ func (e *Engine) LateStats() LateStats {
 }
 
 // book records what the local store admitted. A reservation is recorded when it is settled.
-func (e *Engine) book(w *work) {
+func (e *Engine) book(w *workspace) {
 	if !w.uncharged || e.books.charger == nil {
 		return
 	}

@@ -36,24 +36,24 @@ var limitPairs = []struct {
 	{penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Window: time.Second, CountDenied: true}, "", false}, // count_denied is of a whole rule
 }
 
-// clocked is a store at an instant of the test.
-type clocked struct {
+// clockedStore is a store at an instant of the test.
+type clockedStore struct {
 	*memstore.Store
 	now *penstock.Instant
 }
 
-func (c clocked) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (c clockedStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	t.Now = *c.now
 	return c.Store.Take(ctx, t, out)
 }
 
-func (c clocked) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
+func (c clockedStore) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	s.Now = *c.now
 	return c.Store.Settle(ctx, s, out)
 }
 
-// twins are a limiter and an engine with a rule of the same limits, each on a store of its own.
-type twins struct {
+// limiterTwins are a limiter and an engine with a rule of the same limits, each on a store of its own.
+type limiterTwins struct {
 	limiter      *penstock.Limiter
 	engine       *engine.Engine
 	now          penstock.Instant
@@ -61,8 +61,8 @@ type twins struct {
 	reservations [][2]string
 }
 
-func newTwins(t *testing.T, draw *rapid.T) *twins {
-	w := &twins{now: beginning, reservable: true}
+func newTwins(t *testing.T, draw *rapid.T) *limiterTwins {
+	w := &limiterTwins{now: beginning, reservable: true}
 	indexes := rapid.SliceOfNDistinct(rapid.IntRange(0, len(limitPairs)-1), 1, 4, rapid.ID).Draw(draw, "limits")
 	options := []penstock.Option{penstock.WithName("twin"), penstock.WithReserveTTL(2 * time.Minute)}
 	var texts []string
@@ -84,14 +84,14 @@ func newTwins(t *testing.T, draw *rapid.T) *twins {
 	text := fmt.Sprintf("attributes: {key: {header: K}}\nrules:\n  - {name: twin, key: [key], limits: [%s]%s}\n", strings.Join(texts, ", "), more)
 	w.engine = newEngine(t, text, engine.Options{Now: func() penstock.Instant { return w.now }})
 	var err error
-	if w.limiter, err = penstock.New(clocked{newMemory(t), &w.now}, options...); err != nil {
+	if w.limiter, err = penstock.New(clockedStore{newMemory(t), &w.now}, options...); err != nil {
 		draw.Fatal(err)
 	}
 	return w
 }
 
 // step does the same with both and compares the results.
-func (w *twins) step(t *testing.T, draw *rapid.T) {
+func (w *limiterTwins) step(t *testing.T, draw *rapid.T) {
 	w.now += penstock.Instant(rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 300 * time.Millisecond, time.Second, 20 * time.Second, 90 * time.Second}).Draw(draw, "passes").Microseconds())
 	var got, want penstock.Verdict
 	var gotErr, wantErr error

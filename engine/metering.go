@@ -12,7 +12,7 @@ import (
 )
 
 // metering returns what the rules that reserved something take from the response's body, or nil.
-func (w *work) metering() *penstock.Metering {
+func (w *workspace) metering() *penstock.Metering {
 	var m *penstock.Metering
 	for i := range w.asked {
 		r, group, out := w.asked[i].rule, &w.turn.Ticket.Groups[i], &w.turn.Outcome.Groups[i]
@@ -46,7 +46,7 @@ func addMetering(m *penstock.Metering, r *rules.Rule, reserved int64) {
 // extend charges more than was reserved to the rules that cut, together or not at all. What it charges is spent: the
 // settlement leaves it out. A store that does not answer allows it: the response is under way, and what it costs is
 // settled when the store answers again.
-func (e *Engine) extend(ctx context.Context, c *penstock.Conclusion, all []taken, flags byte, v *penstock.Verdict) error {
+func (e *Engine) extend(ctx context.Context, c *penstock.Conclusion, all []ruleCharge, flags byte, v *penstock.Verdict) error {
 	var turn storage.BatchItem
 	if e.now != nil {
 		turn.Ticket.Now = e.now()

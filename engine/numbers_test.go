@@ -208,7 +208,7 @@ func TestReservationKeepsItsNumber(t *testing.T) {
 // A node that decides by itself enforces its share of a number from data.
 func TestShareOfNumber(t *testing.T) {
 	rows := table{{"tenant", "acme", "requests"}: {Number: 9}}
-	store := &wavering{Store: newMemory(t)}
+	store := &waveringStore{Store: newMemory(t)}
 	store.down.Store(true)
 	e := newEngine(t, `rules: [{name: shared, key: [tenant], on_store_error: {local: divided}, limits: [{rate: "{tenant.requests}/1h", algorithm: fixed_window, max: 1000, default: 1}]}]`,
 		engine.Options{Entitlements: rows, Store: store, Local: newMemory(t), Nodes: func() int { return 3 }, Now: func() penstock.Instant { return beginning }})

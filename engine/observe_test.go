@@ -9,10 +9,10 @@ import (
 	"github.com/penstock-io/penstock/engine"
 )
 
-// observed collects what an observer sees, as text, because it may keep nothing.
-type observed struct{ seen []string }
+// recordingObserver collects what an observer sees, as text, because it may keep nothing.
+type recordingObserver struct{ seen []string }
 
-func (o *observed) observe(ob *engine.Observation) {
+func (o *recordingObserver) observe(ob *engine.Observation) {
 	line := render(ob.Verdict, ob.Err)
 	for _, f := range ob.Failures {
 		line += fmt.Sprintf(" failed=%s", f.Rule.Name)
@@ -23,7 +23,7 @@ func (o *observed) observe(ob *engine.Observation) {
 	o.seen = append(o.seen, line)
 }
 
-func (o *observed) check(t *testing.T, want ...string) {
+func (o *recordingObserver) check(t *testing.T, want ...string) {
 	t.Helper()
 	if got := strings.Join(o.seen, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("observed\n%s\nnot\n%s", got, strings.Join(want, "\n"))
@@ -62,7 +62,7 @@ func TestObserveKeys(t *testing.T) {
 }
 
 func TestObserveEveryVerdict(t *testing.T) {
-	var o observed
+	var o recordingObserver
 	e := newEngine(t, `
 rules: [{name: one, key: [user], limits: [{rate: 1/1h, algorithm: fixed_window}]}]
 lists: {deny: [{user: mallory}]}
@@ -116,7 +116,7 @@ func TestRuleThatPanics(t *testing.T) {
 		t.Run(test.policy, func(t *testing.T) {
 			s := compile(t, strings.Replace(someBroken, "{name: broken,", "{name: broken, on_store_error: "+test.policy+",", 1))
 			s.Rules[1].Limits[1] = nil
-			var o observed
+			var o recordingObserver
 			e := newEngine(t, "", engine.Options{Rules: engine.Fixed(s), Observe: o.observe, Now: func() penstock.Instant { return beginning }})
 			decideAll(t, e, penstock.Call{Cost: 1}, penstock.Call{Cost: 1}, penstock.Call{Cost: 1})
 			o.check(t, test.want...)
@@ -127,7 +127,7 @@ func TestRuleThatPanics(t *testing.T) {
 // An expression that fails counts as true, unless on_error says otherwise, regardless of the failure policy
 // for the store. It never loosens limits. It is reported.
 func TestExpressionThatFails(t *testing.T) {
-	var o observed
+	var o recordingObserver
 	e := newEngine(t, `
 attributes: {plan: {header: X-Plan}}
 rules:

@@ -36,20 +36,20 @@ func strict(limit, more int, algorithm, consistency string) string {
 	return strings.NewReplacer("LIMIT", fmt.Sprint(limit), "MORE", fmt.Sprint(more), "ALGORITHM", algorithm, "CONSISTENCY", consistency).Replace(strictRule)
 }
 
-// A visitor sends requests of one client at instants of its own.
-type visitor struct {
+// A testClient sends requests of one client at instants of its own.
+type testClient struct {
 	t   *testing.T
 	e   *engine.Engine
 	now penstock.Instant
 }
 
-func newVisitor(t *testing.T, store penstock.Store, r engine.Rules) *visitor {
-	v := &visitor{t: t, now: beginning}
+func newVisitor(t *testing.T, store penstock.Store, r engine.Rules) *testClient {
+	v := &testClient{t: t, now: beginning}
 	v.e = newEngine(t, "", engine.Options{Store: store, Rules: r, Now: func() penstock.Instant { return v.now }})
 	return v
 }
 
-func (v *visitor) get(path string) *penstock.Verdict {
+func (v *testClient) get(path string) *penstock.Verdict {
 	v.t.Helper()
 	var verdict penstock.Verdict
 	if err := v.e.Decide(v.t.Context(), &penstock.Call{Cost: 1, Attributes: attributes("ip", "192.0.2.1", "path", path)}, &verdict); err != nil {
@@ -134,7 +134,7 @@ func TestLeasesOfAnOverride(t *testing.T) {
 func TestLeasesAfterALoweredLimit(t *testing.T) {
 	onStores(t, func(t *testing.T, store penstock.Store) {
 		leases := newLeases(t, store)
-		live := &stand{rules: compile(t, strict(100_000, 200_000, "algorithm: fixed_window", "leased"))}
+		live := &testEngine{rules: compile(t, strict(100_000, 200_000, "algorithm: fixed_window", "leased"))}
 		v := newVisitor(t, leases, live)
 		for range 200 {
 			v.get("/login")
@@ -174,7 +174,7 @@ func TestDenyCacheWithOverrides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		live := &stand{rules: compile(t, strict(2, 4, "algorithm: fixed_window", "exact"))}
+		live := &testEngine{rules: compile(t, strict(2, 4, "algorithm: fixed_window", "exact"))}
 		v := newVisitor(t, cache, live)
 		check := func(path string, allowed bool, used int64) {
 			t.Helper()

@@ -44,7 +44,7 @@ func (e *Engine) decideParts(ctx context.Context, s *rules.Snapshot, parts []Par
 }
 
 func (e *Engine) decidePart(ctx context.Context, s *rules.Snapshot, part *Part, observed bool) {
-	w := e.works.Get().(*work)
+	w := e.works.Get().(*workspace)
 	defer e.works.Put(w)
 	if !e.preparePart(s, part, w) {
 		part.Err = e.finish(ctx, part.Verdict, w, e.ask(ctx, &w.turn))
@@ -80,7 +80,7 @@ func (e *Engine) decidePartsTogether(ctx context.Context, s *rules.Snapshot, par
 }
 
 // preparePart builds the ticket of a part, and reports whether no store is needed.
-func (e *Engine) preparePart(s *rules.Snapshot, part *Part, w *work) (settled bool) {
+func (e *Engine) preparePart(s *rules.Snapshot, part *Part, w *workspace) (settled bool) {
 	w.reset(s)
 	w.matched.Reset() // a work is also used for requests
 	part.Verdict.Reset()

@@ -111,7 +111,7 @@ func disagreement(t *testing.T, trial trial, s sabotage) string {
 	}
 	load(trial.text)
 	now := beginning
-	store := &tampered{newMemory(t), s}
+	store := &tamperingStore{newMemory(t), s}
 	e := newEngine(t, "", engine.Options{Store: store, Rules: stand, Now: func() penstock.Instant { return now }})
 	for i := range trial.calls {
 		if i == len(trial.calls)/2 {

@@ -24,7 +24,7 @@ const maxReturn = time.Hour
 // leaky buckets and permits cannot be refunded that way. The verdict holds the limits after the refund.
 // Observers do not see it.
 func (e *Engine) Refund(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
-	w := e.works.Get().(*work)
+	w := e.works.Get().(*workspace)
 	defer e.works.Put(w)
 	if settled, err := e.prepare(e.rules.Load(), c, v, w); settled {
 		return err
@@ -34,14 +34,14 @@ func (e *Engine) Refund(ctx context.Context, c *penstock.Call, v *penstock.Verdi
 
 // RefundPart is Refund for a part of a request, with the rule that was found for it.
 func (e *Engine) RefundPart(ctx context.Context, s *rules.Snapshot, part *Part) {
-	w := e.works.Get().(*work)
+	w := e.works.Get().(*workspace)
 	defer e.works.Put(w)
 	if !e.preparePart(s, part, w) {
 		part.Err = e.refund(ctx, &part.Call, part.Verdict, w)
 	}
 }
 
-func (e *Engine) refund(ctx context.Context, c *penstock.Call, v *penstock.Verdict, w *work) error {
+func (e *Engine) refund(ctx context.Context, c *penstock.Call, v *penstock.Verdict, w *workspace) error {
 	v.Allowed, v.Reason, v.Now = true, penstock.ReasonNoRule, e.instant()
 	if !w.refunds {
 		return fmt.Errorf("%w refund: this engine allows none", penstock.ErrInvalid)
@@ -55,7 +55,7 @@ func (e *Engine) refund(ctx context.Context, c *penstock.Call, v *penstock.Verdi
 	return errors.Join(errs...)
 }
 
-func (e *Engine) refundGroup(ctx context.Context, c *penstock.Call, v *penstock.Verdict, w *work, i int) error {
+func (e *Engine) refundGroup(ctx context.Context, c *penstock.Call, v *penstock.Verdict, w *workspace, i int) error {
 	g, a := &w.turn.Ticket.Groups[i], &w.asked[i]
 	s := storage.Settlement{Subject: g.Subject, Verb: storage.Refund}
 	if w.isNamed(c) && c.Cost > 0 { // a response may say that nothing is given back
@@ -111,10 +111,10 @@ func (e *Engine) giveBack(ctx context.Context, r *rules.Rule, s *storage.Settlem
 }
 
 // isNamed reports whether what the request takes can be given back by its ID.
-func (w *work) isNamed(c *penstock.Call) bool { return w.refunds && c.Named && c.ID != "" }
+func (w *workspace) isNamed(c *penstock.Call) bool { return w.refunds && c.Named && c.ID != "" }
 
 // nonce names what a request takes: derived from its ID if that can be used to give it back.
-func (w *work) nonce(c *penstock.Call) uint64 {
+func (w *workspace) nonce(c *penstock.Call) uint64 {
 	if w.isNamed(c) {
 		id := w.snapshot.Hasher.Call(c.ID)
 		return binary.BigEndian.Uint64(id[:8]) | 1

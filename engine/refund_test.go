@@ -19,27 +19,27 @@ rules:
   - {name: running, match: {op: long}, key: [user], limits: [{concurrent: 2, ttl: 10m}], on_store_error: local}
 `
 
-// absent is a store that is unavailable for a while.
-type absent struct {
+// absentStore is a store that is unavailable for a while.
+type absentStore struct {
 	*memstore.Store
 	away atomic.Bool
 }
 
-func (a *absent) err() error {
+func (a *absentStore) err() error {
 	if a.away.Load() {
 		return fmt.Errorf("%w: %w", penstock.ErrUnavailable, storage.ErrNotTaken)
 	}
 	return nil
 }
 
-func (a *absent) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (a *absentStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if err := a.err(); err != nil {
 		return err
 	}
 	return a.Store.Take(ctx, t, out)
 }
 
-func (a *absent) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
+func (a *absentStore) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	if err := a.err(); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func called(id string, cost int64, pairs ...string) *penstock.Call {
 // While the store is unavailable, a refund applies to what the node has counted meanwhile, and releases are
 // sent again.
 func TestRefundWithoutTheStore(t *testing.T) {
-	store := &absent{Store: newMemory(t)}
+	store := &absentStore{Store: newMemory(t)}
 	e := newEngine(t, refundable, engine.Options{Store: store, Local: newMemory(t), Refunds: true, Now: scenarioNow})
 	used := func(rule string, pairs ...string) (n int64) {
 		t.Helper()

@@ -47,8 +47,8 @@ const (
 // MaxReservationID is the maximum length of the name of a reservation.
 const MaxReservationID = (4*(headBytes+storage.MaxGroups*(takenBytes+costBytes+1+rules.MaxDataLimits*numberBytes)+checksumBytes) + 2) / 3
 
-// A taken is what one rule took.
-type taken struct {
+// A ruleCharge is what one rule took.
+type ruleCharge struct {
 	snapshot *rules.Snapshot
 	rule     *rules.Rule
 	limits   []*algorithm.Meter // all of them, or only those of permits
@@ -63,7 +63,7 @@ type taken struct {
 
 // reservation names what the request took that can be given back, or what the original of a duplicate took;
 // "" if there is nothing. A duplicate takes only permits.
-func (w *work) reservation(local, original bool) string {
+func (w *workspace) reservation(local, original bool) string {
 	var id []byte
 	for i := range w.turn.Outcome.Groups {
 		out := &w.turn.Outcome.Groups[i]
@@ -95,7 +95,7 @@ func (w *work) reservation(local, original bool) string {
 }
 
 // reservedFor returns how long everything that the request took stays reserved.
-func (w *work) reservedFor() (ttl time.Duration) {
+func (w *workspace) reservedFor() (ttl time.Duration) {
 	for i := range w.turn.Outcome.Groups {
 		g, out := &w.turn.Ticket.Groups[i], &w.turn.Outcome.Groups[i]
 		if out.Nonce == 0 {
@@ -115,7 +115,7 @@ func (w *work) reservedFor() (ttl time.Duration) {
 
 // settlesEarly reports whether the header of the response decides everything that the request took: no permit is held
 // until the end of the response, and no cost comes with its body.
-func (w *work) settlesEarly() bool {
+func (w *workspace) settlesEarly() bool {
 	for i := range w.turn.Outcome.Groups {
 		r := w.asked[i].rule
 		if w.turn.Outcome.Groups[i].Nonce == 0 {
@@ -145,10 +145,10 @@ func shorter(a, b time.Duration) time.Duration {
 	return a
 }
 
-func (w *work) appendTaken(id []byte, i int, nonce uint64, permits bool) []byte {
+func (w *workspace) appendTaken(id []byte, i int, nonce uint64, permits bool) []byte {
 	g, a := &w.turn.Ticket.Groups[i], &w.asked[i]
 	override := uint16(a.override + 1)
-	t := taken{numbers: numbersOf(&a.limits)}
+	t := ruleCharge{numbers: numbersOf(&a.limits)}
 	if permits {
 		override |= onlyLeases
 	} else if len(t.numbers) > 0 {
@@ -189,7 +189,7 @@ func numbersOf(l *rules.Limits) (all []rules.LimitNumber) {
 }
 
 // isCorrected reports whether a condition about the response may change what a rule has charged.
-func (w *work) isCorrected() bool {
+func (w *workspace) isCorrected() bool {
 	for i := range w.asked {
 		if w.asked[i].rule.Outcome != nil {
 			return true
@@ -199,7 +199,7 @@ func (w *work) isCorrected() bool {
 }
 
 // pick selects the limits of a rule, or of an override, that a reservation covers.
-func (t *taken) pick(r *rules.Rule, override uint16) {
+func (t *ruleCharge) pick(r *rules.Rule, override uint16) {
 	t.rule, t.limits, t.policies, t.match = r, nil, nil, 0
 	n := int(override &^ (onlyLeases | withNumbers))
 	if n > len(r.Overrides) {
@@ -220,7 +220,7 @@ func (t *taken) pick(r *rules.Rule, override uint16) {
 // another override and have other counts now. Of the overrides that share the rule's counters, the one with
 // the same match comes first, so that a counter is refilled by the limit it belongs to. If there is none, the
 // document has put another limit on the counter. find reports whether there are any limits.
-func (t *taken) find(r *rules.Rule, override uint16, limits uint32) bool {
+func (t *ruleCharge) find(r *rules.Rule, override uint16, limits uint32) bool {
 	t.pick(r, override)
 	if t.digest() == limits || digest(t.limits) == limits { // the latter was written by an earlier release
 		return true
@@ -239,7 +239,7 @@ func (t *taken) find(r *rules.Rule, override uint16, limits uint32) bool {
 }
 
 // digest covers the limits' counters in its upper half, and also the override in its lower half.
-func (t *taken) digest() uint32 { return digest(t.limits) ^ uint32(t.match) }
+func (t *ruleCharge) digest() uint32 { return digest(t.limits) ^ uint32(t.match) }
 
 // digest treats the limits as a set, because their order means nothing.
 func digest(limits []*algorithm.Meter) (sum uint32) {
@@ -257,10 +257,10 @@ func checksum(s *rules.Snapshot, id []byte) []byte {
 
 // parseReservation returns what was taken under rules that still exist: what a deleted rule has counted no
 // longer counts.
-func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, err error) {
+func parseReservation(s *rules.Snapshot, text string) (all []ruleCharge, flags byte, err error) {
 	flags, rest, err := openReservation(s, text)
 	for err == nil && len(rest) > 0 {
-		t := taken{snapshot: s}
+		t := ruleCharge{snapshot: s}
 		var exists bool
 		if exists, rest, err = t.read(rest, flags); exists && err == nil {
 			all = append(all, t)
@@ -295,7 +295,7 @@ func openReservation(s *rules.Snapshot, text string) (flags byte, taken []byte, 
 }
 
 // read reads what one rule took, reports whether the rule still exists with the same limits, and returns what follows.
-func (t *taken) read(part []byte, flags byte) (exists bool, rest []byte, err error) {
+func (t *ruleCharge) read(part []byte, flags byte) (exists bool, rest []byte, err error) {
 	size := takenBytes
 	if flags&reservationCosts != 0 {
 		size += costBytes
@@ -318,7 +318,7 @@ func (t *taken) read(part []byte, flags byte) (exists bool, rest []byte, err err
 }
 
 // readNumbers reads the numbers of limits, and returns what follows.
-func (t *taken) readNumbers(part []byte) ([]byte, error) {
+func (t *ruleCharge) readNumbers(part []byte) ([]byte, error) {
 	if len(part) == 0 || len(part) < 1+int(part[0])*numberBytes {
 		return nil, errors.New("it ends within its numbers")
 	}

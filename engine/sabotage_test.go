@@ -117,7 +117,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 	for _, s := range sabotages {
 		delete(unproved, s.scenario)
 		t.Run(s.scenario+"/"+s.name, func(t *testing.T) {
-			o := engine.Options{Store: &tampered{newMemory(t), s}}
+			o := engine.Options{Store: &tamperingStore{newMemory(t), s}}
 			if len(runWith(t, s.rewritten(t, all[s.scenario]), o, s)) == 0 {
 				t.Error("the scenario did not notice")
 			}
@@ -145,13 +145,13 @@ func (s *sabotage) rewritten(t *testing.T, files []txtar.File) []txtar.File {
 	return files
 }
 
-// tampered is a store that gets another ticket than was asked.
-type tampered struct {
+// tamperingStore is a store that gets another ticket than was asked.
+type tamperingStore struct {
 	*memstore.Store
 	sabotage
 }
 
-func (s *tampered) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (s *tamperingStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if s.ticket != nil {
 		t = cloned(t)
 		s.ticket(t)
@@ -159,7 +159,7 @@ func (s *tampered) Take(ctx context.Context, t *storage.Ticket, out *storage.Out
 	return s.Store.Take(ctx, t, out)
 }
 
-func (s *tampered) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
+func (s *tamperingStore) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
 	if s.settle != nil {
 		s.settle(what)
 	}
@@ -175,13 +175,13 @@ func cloned(t *storage.Ticket) *storage.Ticket {
 	return &c
 }
 
-// altered is an engine with altered verdicts.
-type altered struct {
+// alteredEngine is an engine with altered verdicts.
+type alteredEngine struct {
 	*engine.Engine
 	alter func(*penstock.Verdict)
 }
 
-func (a altered) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
+func (a alteredEngine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
 	err := a.Engine.Decide(ctx, c, v)
 	a.alter(v)
 	return err

@@ -36,14 +36,14 @@ const patience = 30 * time.Second
 // and the answer as [render] writes it.
 type script struct {
 	files []txtar.File
-	stand *stand
+	stand *testEngine
 	names map[string]string // of reservations
 	alter func(*rules.Snapshot)
 	diffs []string
 }
 
-// A stand is an engine whose clock and rules a script sets.
-type stand struct {
+// A testEngine is an engine whose clock and rules a script sets.
+type testEngine struct {
 	engine interface {
 		penstock.Decider
 		penstock.Concluder
@@ -52,15 +52,15 @@ type stand struct {
 	rules *rules.Snapshot
 }
 
-func newStand() *stand {
-	s := new(stand)
+func newStand() *testEngine {
+	s := new(testEngine)
 	s.set(beginning)
 	return s
 }
 
-func (s *stand) Load() *rules.Snapshot     { return s.rules }
-func (s *stand) instant() penstock.Instant { return penstock.Instant(s.clock.Load()) }
-func (s *stand) set(now penstock.Instant)  { s.clock.Store(int64(now)) }
+func (s *testEngine) Load() *rules.Snapshot     { return s.rules }
+func (s *testEngine) instant() penstock.Instant { return penstock.Instant(s.clock.Load()) }
+func (s *testEngine) set(now penstock.Instant)  { s.clock.Store(int64(now)) }
 
 const beginning = penstock.Instant(1_800_000_000_000_000) // a multiple of an hour
 
@@ -79,7 +79,7 @@ func runWith(t *testing.T, files []txtar.File, o engine.Options, sabotage sabota
 	o.Now = s.stand.instant
 	e := newEngine(t, "", o)
 	if s.stand.engine = e; sabotage.verdict != nil {
-		s.stand.engine = altered{e, sabotage.verdict}
+		s.stand.engine = alteredEngine{e, sabotage.verdict}
 	}
 	for number, line := range strings.Split(s.file("script"), "\n") {
 		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {

@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// shares are the parts of limits that one node enforces while the store does not answer and the limits are
+// nodeShares are the parts of limits that one node enforces while the store does not answer and the limits are
 // divided among the nodes. They are computed once for the rules and the number of nodes.
-type shares struct {
+type nodeShares struct {
 	of    *rules.Snapshot
 	nodes int
 	parts map[*algorithm.Meter]*algorithm.Meter
@@ -22,7 +22,7 @@ type shares struct {
 type recentShare struct{ of, part *algorithm.Meter }
 
 // sharesFor returns the shares under the rules for the current number of nodes.
-func (e *Engine) sharesFor(s *rules.Snapshot) *shares {
+func (e *Engine) sharesFor(s *rules.Snapshot) *nodeShares {
 	nodes := 1
 	if e.nodes != nil {
 		nodes = max(1, e.nodes())
@@ -35,8 +35,8 @@ func (e *Engine) sharesFor(s *rules.Snapshot) *shares {
 	return known
 }
 
-func newShares(s *rules.Snapshot, nodes int) *shares {
-	all := &shares{of: s, nodes: nodes, parts: map[*algorithm.Meter]*algorithm.Meter{}}
+func newShares(s *rules.Snapshot, nodes int) *nodeShares {
+	all := &nodeShares{of: s, nodes: nodes, parts: map[*algorithm.Meter]*algorithm.Meter{}}
 	for _, r := range s.Rules {
 		if r.OnStoreError != rules.FailDivided {
 			continue
@@ -49,14 +49,14 @@ func newShares(s *rules.Snapshot, nodes int) *shares {
 	return all
 }
 
-func (s *shares) add(limits []*algorithm.Meter) {
+func (s *nodeShares) add(limits []*algorithm.Meter) {
 	for _, m := range limits {
 		s.parts[m] = s.divided(m)
 	}
 }
 
 // divided returns the part of a limit that one node enforces.
-func (s *shares) divided(m *algorithm.Meter) *algorithm.Meter {
+func (s *nodeShares) divided(m *algorithm.Meter) *algorithm.Meter {
 	part, err := divide(m.Limit(), int64(s.nodes)).Compile()
 	if err != nil {
 		return m // what cannot be divided is enforced in full
@@ -76,7 +76,7 @@ func divide(l penstock.Limit, n int64) penstock.Limit {
 
 // state returns the state of a share that has its part of what was left: ⌈left/n⌉ for each node now, and from
 // the next window on its share of the whole limit. A bucket refills at the share's rate.
-func (s *shares) state(m, part *algorithm.Meter, st algorithm.State, now penstock.Instant) algorithm.State {
+func (s *nodeShares) state(m, part *algorithm.Meter, st algorithm.State, now penstock.Instant) algorithm.State {
 	if s.nodes == 1 {
 		return st
 	}
@@ -91,7 +91,7 @@ func (s *shares) state(m, part *algorithm.Meter, st algorithm.State, now penstoc
 }
 
 // meter returns the part of a rule's limit that this node enforces by itself. It uses the limit's own state.
-func (s *shares) meter(r *rules.Rule, m *algorithm.Meter) *algorithm.Meter {
+func (s *nodeShares) meter(r *rules.Rule, m *algorithm.Meter) *algorithm.Meter {
 	if r.OnStoreError == rules.FailDivided {
 		if part := s.parts[m]; part != nil {
 			return part
@@ -102,7 +102,7 @@ func (s *shares) meter(r *rules.Rule, m *algorithm.Meter) *algorithm.Meter {
 }
 
 // recentPart returns the part of a limit whose number comes from data.
-func (s *shares) recentPart(m *algorithm.Meter) *algorithm.Meter {
+func (s *nodeShares) recentPart(m *algorithm.Meter) *algorithm.Meter {
 	hash := (m.Fingerprint ^ uint64(m.Count)<<20) * 0x9e3779b97f4a7c15
 	slot := &s.recent[hash>>54]
 	if known := slot.Load(); known != nil && known.of == m {

@@ -48,8 +48,8 @@ func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verd
 	}
 }
 
-// A party is a set of requests that are decided together, and their combined ticket. It is reused.
-type party struct {
+// A atomicBatch is a set of requests that are decided together, and their combined ticket. It is reused.
+type atomicBatch struct {
 	members []member
 	apart   bool // none of their groups are added up
 	invalid bool // one of them is invalid
@@ -63,29 +63,29 @@ type member struct {
 	call    *penstock.Call
 	verdict *penstock.Verdict
 	err     error
-	work    *work
+	work    *workspace
 	asks    bool  // whether it asks the store
 	groups  []int // the groups of the party's ticket that its own became
 }
 
-func newParty(e *Engine, members int) *party {
-	p := e.parties.Get().(*party)
+func newParty(e *Engine, members int) *atomicBatch {
+	p := e.parties.Get().(*atomicBatch)
 	p.members = slices.Grow(p.members[:0], members)[:members]
 	p.apart, p.invalid, p.denied = false, false, false
 	for i := range p.members {
-		p.members[i] = member{work: e.works.Get().(*work), groups: p.members[i].groups}
+		p.members[i] = member{work: e.works.Get().(*workspace), groups: p.members[i].groups}
 	}
 	return p
 }
 
 // enter adds a prepared member.
-func (p *party) enter(m *member, settled bool, err error) {
+func (p *atomicBatch) enter(m *member, settled bool, err error) {
 	m.asks, m.err = !settled, err
 	p.invalid = p.invalid || err != nil
 	p.denied = p.denied || settled && !m.verdict.Allowed
 }
 
-func (p *party) leave(e *Engine) {
+func (p *atomicBatch) leave(e *Engine) {
 	for i := range p.members {
 		m := &p.members[i]
 		e.works.Put(m.work)
@@ -95,7 +95,7 @@ func (p *party) leave(e *Engine) {
 }
 
 // refuse denies all, because one of them is invalid.
-func (p *party) refuse(e *Engine) {
+func (p *atomicBatch) refuse(e *Engine) {
 	for i := range p.members {
 		m := &p.members[i]
 		if v := m.verdict; m.err == nil {
@@ -108,7 +108,7 @@ func (p *party) refuse(e *Engine) {
 }
 
 // join combines the tickets of the members that ask the store into one, and reports whether that is possible.
-func (p *party) join() bool {
+func (p *atomicBatch) join() bool {
 	t := &p.turn.Ticket
 	*t = storage.Ticket{Denied: p.denied, MaxDelay: math.MaxInt64, Groups: t.Groups[:0]}
 	for i := range p.members {
@@ -126,10 +126,10 @@ func (p *party) join() bool {
 	return !p.asks() || t.Validate() == nil
 }
 
-func (p *party) asks() bool { return len(p.turn.Ticket.Groups) > 0 }
+func (p *atomicBatch) asks() bool { return len(p.turn.Ticket.Groups) > 0 }
 
 // hold adds a group to the ticket, and returns its index there.
-func (p *party) hold(g *storage.Group) int {
+func (p *atomicBatch) hold(g *storage.Group) int {
 	t := &p.turn.Ticket
 	for i := range t.Groups {
 		if have := &t.Groups[i]; !p.apart && addable(have, g) {
@@ -151,7 +151,7 @@ func addable(a, b *storage.Group) bool {
 }
 
 // decide asks the store, or follows the rules' failure policies if it does not answer.
-func (p *party) decide(ctx context.Context, e *Engine) {
+func (p *atomicBatch) decide(ctx context.Context, e *Engine) {
 	if !p.asks() {
 		return
 	}
@@ -178,7 +178,7 @@ func (p *party) decide(ctx context.Context, e *Engine) {
 }
 
 // full decides after a full store has refused the ticket.
-func (p *party) full(e *Engine) {
+func (p *atomicBatch) full(e *Engine) {
 	for i := range p.members {
 		if m := &p.members[i]; m.asks {
 			e.full(m.verdict, m.work)
@@ -187,7 +187,7 @@ func (p *party) full(e *Engine) {
 }
 
 // share gives each member the results of its own groups.
-func (p *party) share() {
+func (p *atomicBatch) share() {
 	all := &p.turn.Outcome
 	ends, end := p.ends[:0], 0
 	for i := range all.Groups {
@@ -215,7 +215,7 @@ func (p *party) share() {
 }
 
 // clear releases what shadow rules have taken for requests that are denied only because of another one.
-func (p *party) clear(ctx context.Context, e *Engine, store penstock.Store) {
+func (p *atomicBatch) clear(ctx context.Context, e *Engine, store penstock.Store) {
 	if p.turn.Outcome.Allowed {
 		return
 	}
@@ -229,7 +229,7 @@ func (p *party) clear(ctx context.Context, e *Engine, store penstock.Store) {
 
 // without decides what the store did not: each rule's failure policy says how, and the local store counts all
 // of its groups or none.
-func (p *party) without(e *Engine, uncharged bool) {
+func (p *atomicBatch) without(e *Engine, uncharged bool) {
 	for i := range p.members {
 		m := &p.members[i]
 		if !m.asks {

@@ -145,7 +145,7 @@ func TestTogether(t *testing.T) {
 func testTogetherAsCounted(t *testing.T, store penstock.Store) {
 	const parties, limit = 300, 12
 	random := rand.New(rand.NewPCG(3, 4))
-	var o observed
+	var o recordingObserver
 	e := newEngine(t, fmt.Sprintf(`
 rules:
   - {name: user, key: [user], limits: [{rate: %[1]d/1h, algorithm: fixed_window}]}
@@ -292,7 +292,7 @@ func TestTogetherMoreThanATicket(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&text, "  - {name: r%d, key: [user], limits: [{rate: 1/1h, algorithm: fixed_window}]}\n", i)
 	}
-	var o observed
+	var o recordingObserver
 	e := newEngine(t, text.String(), engine.Options{Observe: o.observe, Now: func() penstock.Instant { return beginning }})
 	for range 2 {
 		calls := []penstock.Call{{Cost: 1, Attributes: attributes("user", "a")}, {Cost: 2, Attributes: attributes("user", "b")}}

@@ -25,16 +25,16 @@ const (
 	longestPause   = time.Second
 )
 
-// An unconfirmed is a settlement to be sent again.
-type unconfirmed struct {
+// An pendingSettlement is a settlement to be sent again.
+type pendingSettlement struct {
 	settler    storage.Settler
 	settlement storage.Settlement
 	rule       *rules.Rule // whose local counters learn the settled cost; nil: none do
 	expires    penstock.Instant
 }
 
-// A takenName names what one ticket took from one subject.
-type takenName struct {
+// A chargeName names what one ticket took from one subject.
+type chargeName struct {
 	subject storage.Subject
 	nonce   uint64
 }
@@ -42,7 +42,7 @@ type takenName struct {
 // An unconfirmedSet holds the settlements that are sent again, each by its own goroutine.
 type unconfirmedSet struct {
 	mu      sync.Mutex
-	waiting map[takenName]struct{}
+	waiting map[chargeName]struct{}
 	closing bool
 
 	flush, stop chan struct{} // closed when no time is left for backoff, and when no time is left at all
@@ -53,7 +53,7 @@ type unconfirmedSet struct {
 
 func newUnconfirmedSet() *unconfirmedSet {
 	return &unconfirmedSet{
-		waiting: map[takenName]struct{}{},
+		waiting: map[chargeName]struct{}{},
 		flush:   make(chan struct{}), stop: make(chan struct{}), turns: make(chan struct{}, retriesAtOnce),
 	}
 }
@@ -100,8 +100,8 @@ func (e *Engine) confirmAll(ctx context.Context) error {
 }
 
 // retry sends a settlement again until the store answers.
-func (e *Engine) retry(u unconfirmed) {
-	s, name := e.unconfirmed, takenName{u.settlement.Subject, u.settlement.Nonce}
+func (e *Engine) retry(u pendingSettlement) {
+	s, name := e.unconfirmed, chargeName{u.settlement.Subject, u.settlement.Nonce}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, there := s.waiting[name]; there {
@@ -123,7 +123,7 @@ func (e *Engine) retry(u unconfirmed) {
 }
 
 // confirm reports whether the store answered in time. Any answer is final, including a refusal.
-func (e *Engine) confirm(u *unconfirmed) bool {
+func (e *Engine) confirm(u *pendingSettlement) bool {
 	s := e.unconfirmed
 	for pause := firstPause; s.wait(pause); pause = min(2*pause, longestPause) {
 		if e.instant() >= u.expires {
@@ -178,7 +178,7 @@ func (e *Engine) releaseLost(t *storage.Ticket, err error) {
 				s.Charges = append(s.Charges, c)
 			}
 		}
-		e.retry(unconfirmed{settler: settler, settlement: s, expires: e.instant().Add(g.Reserve + longestLease(s.Charges))})
+		e.retry(pendingSettlement{settler: settler, settlement: s, expires: e.instant().Add(g.Reserve + longestLease(s.Charges))})
 	}
 }
 
@@ -188,7 +188,7 @@ func (e *Engine) settleLater(settler storage.Settler, s *storage.Settlement, r *
 	if !s.OnlyLeases() {
 		open = storage.MaxReserve // only the store knows its time to live
 	}
-	e.retry(unconfirmed{settler: settler, settlement: *s, rule: r, expires: e.instant().Add(open)})
+	e.retry(pendingSettlement{settler: settler, settlement: *s, rule: r, expires: e.instant().Add(open)})
 }
 
 func longestLease(charges []algorithm.Charge) (longest time.Duration) {

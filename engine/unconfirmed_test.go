@@ -275,14 +275,14 @@ func TestTakeAfterItsRelease(t *testing.T) {
 	}
 }
 
-// An unsettled store takes tickets and does not confirm settlements.
-type unsettled struct {
+// An unsettlingStore store takes tickets and does not confirm settlements.
+type unsettlingStore struct {
 	*memstore.Store
 	err     atomic.Pointer[error] // nil: it confirms
 	settled atomic.Int64
 }
 
-func (s *unsettled) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
+func (s *unsettlingStore) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
 	if err := s.err.Load(); err != nil {
 		return *err
 	}
@@ -290,8 +290,8 @@ func (s *unsettled) Settle(ctx context.Context, what *storage.Settlement, out *s
 	return s.Store.Settle(ctx, what, out)
 }
 
-func newUnsettled(t *testing.T, err error) *unsettled {
-	s := &unsettled{Store: newMemory(t)}
+func newUnsettled(t *testing.T, err error) *unsettlingStore {
+	s := &unsettlingStore{Store: newMemory(t)}
 	s.err.Store(&err)
 	return s
 }

@@ -10,7 +10,7 @@ import (
 
 // fill builds the verdict from the answer of a store. Reason and quality stay as they are if no limit
 // applied.
-func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store penstock.Store, q penstock.Quality) {
+func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *workspace, store penstock.Store, q penstock.Quality) {
 	out := &w.turn.Outcome
 	v.Allowed, v.Now = out.Allowed, out.Now
 	decisions := out.Decisions
@@ -45,7 +45,7 @@ func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store p
 }
 
 // quality returns that of the store, unless a lease allowed the request. A lease never denies a request.
-func (w *work) quality(v *penstock.Verdict, q penstock.Quality) penstock.Quality {
+func (w *workspace) quality(v *penstock.Verdict, q penstock.Quality) penstock.Quality {
 	for i := range w.asked {
 		if v.Allowed && w.asked[i].isLive() && w.turn.Outcome.Groups[i].Leased {
 			return penstock.QualityLeased
@@ -55,7 +55,7 @@ func (w *work) quality(v *penstock.Verdict, q penstock.Quality) penstock.Quality
 }
 
 // report adds one group's limits to the verdict.
-func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decision) {
+func (w *workspace) report(v *penstock.Verdict, group int, decisions []penstock.Decision) {
 	g, a := &w.turn.Outcome.Groups[group], &w.asked[group]
 	charges := w.turn.Ticket.Groups[group].Charges
 	v.Allowed = v.Allowed && (g.Allowed || !a.isLive()) // the ticket's outcome does not include groups that are alone

@@ -11,7 +11,7 @@ import (
 )
 
 // without decides a request that the store did not, by the failure policy of each rule.
-func (e *Engine) without(v *penstock.Verdict, w *work) {
+func (e *Engine) without(v *penstock.Verdict, w *workspace) {
 	if !e.standIn(v, w) {
 		return
 	}
@@ -31,9 +31,9 @@ func (e *Engine) without(v *penstock.Verdict, w *work) {
 
 // standIn fills in the verdict by the rules' failure policies, and reports whether the local store must still
 // be asked; the ticket is then for it.
-func (e *Engine) standIn(v *penstock.Verdict, w *work) (asksLocal bool) {
+func (e *Engine) standIn(v *penstock.Verdict, w *workspace) (asksLocal bool) {
 	v.Allowed, v.Reason, v.Now = true, penstock.ReasonNoRule, e.instant()
-	if slices.ContainsFunc(w.asked, func(a asked) bool { return a.isLive() }) {
+	if slices.ContainsFunc(w.asked, func(a groupOrigin) bool { return a.isLive() }) {
 		v.Reason, v.Quality = penstock.ReasonStoreError, penstock.QualityOpen
 	}
 	for i := range w.asked {
@@ -47,7 +47,7 @@ func (e *Engine) standIn(v *penstock.Verdict, w *work) (asksLocal bool) {
 
 // keepLocal keeps the groups of the ticket that are decided locally, with the limits that one node enforces,
 // and those that are known to be banned. It reports whether there are any.
-func (e *Engine) keepLocal(w *work) bool {
+func (e *Engine) keepLocal(w *workspace) bool {
 	shares := e.sharesFor(w.snapshot)
 	groups, kept := w.turn.Ticket.Groups[:0], w.asked[:0]
 	for i, g := range w.turn.Ticket.Groups {

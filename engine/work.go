@@ -10,13 +10,13 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A work is the memory for deciding one request, reused for the next.
-type work struct {
+// A workspace is the memory for deciding one request, reused for the next.
+type workspace struct {
 	snapshot *rules.Snapshot
 	matched  rules.Match
 
 	turn    storage.BatchItem
-	asked   []asked            // one for each group of the ticket
+	asked   []groupOrigin      // one for each group of the ticket
 	charges []algorithm.Charge // of all groups
 
 	block       *blocklist.Block // denies the request; nil: none
@@ -28,19 +28,19 @@ type work struct {
 	uncharged   bool // the shared store has certainly not charged the request
 	refunds     bool // charges may be given back, according to the engine's options
 	observation Observation
-	echo        echo
+	echo        localUpdate
 }
 
-// asked is what a group of the ticket was built from.
-type asked struct {
+// groupOrigin is what a group of the ticket was built from.
+type groupOrigin struct {
 	rule     *rules.Rule
 	override int          // or rules.NoOverride
 	limits   rules.Limits // in full, even if this node enforces only a part of them
 }
 
-func (a *asked) isLive() bool { return a.rule.Mode != rules.Shadow }
+func (a *groupOrigin) isLive() bool { return a.rule.Mode != rules.Shadow }
 
-func (w *work) reset(s *rules.Snapshot) {
+func (w *workspace) reset(s *rules.Snapshot) {
 	w.snapshot = s
 	w.matched.Rules = w.matched.Rules[:0]
 	w.turn.Ticket, w.turn.Err = storage.Ticket{Groups: w.turn.Ticket.Groups[:0]}, nil
@@ -49,7 +49,7 @@ func (w *work) reset(s *rules.Snapshot) {
 }
 
 // match finds the rules that apply, and notes those whose expressions failed.
-func (w *work) match(c *penstock.Call, now penstock.Instant) {
+func (w *workspace) match(c *penstock.Call, now penstock.Instant) {
 	w.snapshot.Match(c, now, &w.matched)
 	for _, f := range w.matched.Failed {
 		w.failures = append(w.failures, RuleFailure(f))
@@ -57,7 +57,7 @@ func (w *work) match(c *penstock.Call, now penstock.Instant) {
 }
 
 // write builds the ticket, with one group for each rule that applies.
-func (w *work) write(c *penstock.Call) {
+func (w *workspace) write(c *penstock.Call) {
 	t := &w.turn.Ticket
 	t.MaxDelay = c.MaxDelay
 	shadows := w.roomForShadows()
@@ -80,7 +80,7 @@ func (w *work) write(c *penstock.Call) {
 }
 
 // roomForShadows returns how many shadow rules fit into the ticket besides the live rules.
-func (w *work) roomForShadows() int {
+func (w *workspace) roomForShadows() int {
 	room := storage.MaxGroups
 	if len(w.matched.Rules) <= room {
 		return room
@@ -95,7 +95,7 @@ func (w *work) roomForShadows() int {
 
 // ask adds a rule's group to the ticket. If the rule cannot be evaluated, or panics, it returns an error and
 // leaves the ticket unchanged.
-func (w *work) ask(c *penstock.Call, m *rules.MatchedRule) (err error) {
+func (w *workspace) ask(c *penstock.Call, m *rules.MatchedRule) (err error) {
 	from := len(w.charges)
 	defer func() {
 		if p := recover(); p != nil {
@@ -132,11 +132,11 @@ func (w *work) ask(c *penstock.Call, m *rules.MatchedRule) (err error) {
 		g.Dedup, g.Call = limits.Dedup, w.callID(r, c)
 	}
 	w.turn.Ticket.Groups = append(w.turn.Ticket.Groups, g)
-	w.asked = append(w.asked, asked{r, m.Override, limits})
+	w.asked = append(w.asked, groupOrigin{r, m.Override, limits})
 	return nil
 }
 
-func (w *work) callID(r *rules.Rule, c *penstock.Call) storage.CallID {
+func (w *workspace) callID(r *rules.Rule, c *penstock.Call) storage.CallID {
 	id := c.ID
 	if r.DedupAttribute != "" {
 		id, _ = c.Attribute(r.DedupAttribute)

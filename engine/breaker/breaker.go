@@ -172,7 +172,7 @@ func (b *Breaker) Close() {
 
 // Take asks the store, or refuses at once.
 func (b *Breaker) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
-	var w way
+	var w zonePhases
 	for i := range t.Groups {
 		if err := b.enter(&w, t.Groups[i].Subject); err != nil {
 			return err
@@ -186,7 +186,7 @@ func (b *Breaker) Take(ctx context.Context, t *storage.Ticket, out *storage.Outc
 
 // Settle asks the store, or refuses at once. It may be sent again when the store is back.
 func (b *Breaker) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
-	var w way
+	var w zonePhases
 	if err := b.enter(&w, s.Subject); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (b *Breaker) Settle(ctx context.Context, s *storage.Settlement, out *storag
 
 // ChargeLate asks the store, or refuses at once. It may be sent again when the store is back.
 func (b *Breaker) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
-	var w way
+	var w zonePhases
 	if err := b.enter(&w, c.Subject); err != nil {
 		return err
 	}
@@ -223,18 +223,18 @@ func (b *Breaker) begin(ctx context.Context, operation string) call {
 }
 
 // end reports the result of the call to the observer, and counts it. ctx is the client's own.
-func (b *Breaker) end(c *call, w *way, ctx context.Context, err error) {
+func (b *Breaker) end(c *call, w *zonePhases, ctx context.Context, err error) {
 	if b.options.Observer != nil {
 		b.options.Observer.End(c.ctx, c.operation, time.Since(c.began), err)
 	}
 	b.note(w, ctx, err)
 }
 
-// A way is the zones that a call needs, each in the phase in which the call began; nil: not needed.
-type way [MaxZones]*phase
+// A zonePhases is the zones that a call needs, each in the phase in which the call began; nil: not needed.
+type zonePhases [MaxZones]*phase
 
 // enter adds a subject's zone, or refuses.
-func (b *Breaker) enter(w *way, who storage.Subject) error {
+func (b *Breaker) enter(w *zonePhases, who storage.Subject) error {
 	z := b.options.ZoneOf(who)
 	w[z] = b.zones[z].phase.Load()
 	if w[z].refusal != nil {
@@ -244,7 +244,7 @@ func (b *Breaker) enter(w *way, who storage.Subject) error {
 }
 
 // note counts the result of a call, which may open the breaker.
-func (b *Breaker) note(w *way, ctx context.Context, err error) {
+func (b *Breaker) note(w *zonePhases, ctx context.Context, err error) {
 	if err == nil {
 		for _, p := range w[:len(b.zones)] {
 			if p != nil {
@@ -271,7 +271,7 @@ func (b *Breaker) note(w *way, ctx context.Context, err error) {
 }
 
 // blamed returns the zone that caused an error; -1 if that is unknown.
-func (b *Breaker) blamed(w *way, err error) int {
+func (b *Breaker) blamed(w *zonePhases, err error) int {
 	var named interface{ Subject() storage.Subject }
 	if errors.As(err, &named) {
 		if z := b.options.ZoneOf(named.Subject()); w[z] != nil {

@@ -16,28 +16,28 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// parted is a store with some zones down. The zone of a subject is its first byte.
-type parted struct {
+// zonedStore is a store with some zones down. The zone of a subject is its first byte.
+type zonedStore struct {
 	*faulty
 	down [3]atomic.Bool
 }
 
-// failedAt is an error that names the zone that has failed.
-type failedAt struct {
+// zoneError is an error that names the zone that has failed.
+type zoneError struct {
 	error
 	who storage.Subject
 }
 
-func (e failedAt) Subject() storage.Subject { return e.who }
-func (e failedAt) Unwrap() error            { return e.error }
+func (e zoneError) Subject() storage.Subject { return e.who }
+func (e zoneError) Unwrap() error            { return e.error }
 
 func zoneOf(who storage.Subject) int { return int(who[0]) }
 
-func (p *parted) Take(_ context.Context, t *storage.Ticket, _ *storage.Outcome) error {
+func (p *zonedStore) Take(_ context.Context, t *storage.Ticket, _ *storage.Outcome) error {
 	p.asked.Add(1)
 	for i := range t.Groups {
 		if who := t.Groups[i].Subject; p.down[zoneOf(who)].Load() {
-			return failedAt{errTimeout, who}
+			return zoneError{errTimeout, who}
 		}
 	}
 	return nil
@@ -58,7 +58,7 @@ func askZones(b *breaker.Breaker, zones ...byte) error {
 func TestZonesFailByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n news
-		store := &parted{faulty: newFaulty(t)}
+		store := &zonedStore{faulty: newFaulty(t)}
 		store.down[1].Store(true)
 		b, err := breaker.New(breaker.Options{
 			Store: store, Zones: 3, ZoneOf: zoneOf, OnChange: n.told,

@@ -78,7 +78,7 @@ func lacksOne(c *algorithm.Charge, s algorithm.State) bool {
 // learn keeps the states of an answer, except for subjects that were forgotten since the store was asked, and
 // except for peeks: for a state that a wrong clock wrote, a peek returns a repaired one that the store does
 // not keep. A request has to reach the store to repair it.
-func (c *Cache) learn(t *storage.Ticket, out *storage.Outcome, when told, before *[maxGroups]uint64) {
+func (c *Cache) learn(t *storage.Ticket, out *storage.Outcome, when answerTime, before *[maxGroups]uint64) {
 	states := out.States
 	for i := range t.Groups {
 		g := &t.Groups[i]

@@ -16,8 +16,8 @@ import (
 // The cache answers what the store would answer, in every number.
 func TestAnswersAsTheStore(t *testing.T) {
 	bucket := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 36_000, Window: time.Hour, Burst: 100}
-	for name, act := range map[string]func(s *stage){
-		"retry-after shrinks": func(s *stage) {
+	for name, act := range map[string]func(s *testNode){
+		"retry-after shrinks": func(s *testNode) {
 			s.passes(start, group(bucket, 100))
 			s.compare(start+1, group(bucket, 5))
 			s.asks(0, func() {
@@ -26,7 +26,7 @@ func TestAnswersAsTheStore(t *testing.T) {
 			})
 			s.passes(start+500_000, group(bucket, 5))
 		},
-		"a larger cost waits longer": func(s *stage) {
+		"a larger cost waits longer": func(s *testNode) {
 			s.passes(start, group(bucket, 100))
 			s.compare(start+1, group(bucket, 5))
 			s.asks(0, func() {
@@ -35,7 +35,7 @@ func TestAnswersAsTheStore(t *testing.T) {
 				s.compare(start+4, group(bucket, 101)) // which never passes
 			})
 		},
-		"a log that lacks one": func(s *stage) {
+		"a log that lacks one": func(s *testNode) {
 			g := group(penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 2, Window: 500 * time.Millisecond}, 1)
 			s.passes(start, g)
 			s.passes(start+100, g)
@@ -46,7 +46,7 @@ func TestAnswersAsTheStore(t *testing.T) {
 			})
 			s.passes(start+500_000, g)
 		},
-		"several limits, some of which would pass": func(s *stage) {
+		"several limits, some of which would pass": func(s *testNode) {
 			g := group(hourly(1), 1)
 			g.Charges = append(g.Charges, group(bucket, 1).Charges...)
 			other := group(bucket, 1)
@@ -55,7 +55,7 @@ func TestAnswersAsTheStore(t *testing.T) {
 			s.compare(start+1, g, other)
 			s.asks(0, func() { s.compare(start+100_000, g, other) })
 		},
-		"a ban": func(s *stage) {
+		"a ban": func(s *testNode) {
 			g := s.punished(group(bucket, 1))
 			s.ban(start, g, time.Minute)
 			s.compare(start+1, g)
@@ -65,7 +65,7 @@ func TestAnswersAsTheStore(t *testing.T) {
 			g.Dedup, g.Call, g.Reserve = dedup, storage.CallID{1}, time.Minute
 			s.asks(0, func() { s.compare(start+900_001, g) })
 		},
-		"a ban where denied calls are counted": func(s *stage) {
+		"a ban where denied calls are counted": func(s *testNode) {
 			l := hourly(100)
 			l.CountDenied = true
 			g := s.punished(group(l, 1))
@@ -73,7 +73,7 @@ func TestAnswersAsTheStore(t *testing.T) {
 			s.compare(start+1, g)
 			s.asks(0, func() { s.compare(start+2, g) })
 		},
-		"a debt that may be larger": func(s *stage) {
+		"a debt that may be larger": func(s *testNode) {
 			small, large := bucket, bucket
 			small.Overdraft, large.Overdraft = 10, 1000
 			late := group(large, 500)
@@ -82,7 +82,7 @@ func TestAnswersAsTheStore(t *testing.T) {
 			s.compare(start+1, group(small, 1))
 			s.compare(start+2, group(large, 1))
 		},
-		"the strike that brings a ban on": func(s *stage) {
+		"the strike that brings a ban on": func(s *testNode) {
 			g := s.punished(group(hourly(1), 1))
 			s.passes(start, g)
 			for i := range penstock.Instant(3) {
@@ -90,14 +90,14 @@ func TestAnswersAsTheStore(t *testing.T) {
 			}
 			s.asks(0, func() { s.compare(start+4, g) })
 		},
-		"a group it knows nothing of": func(s *stage) {
+		"a group it knows nothing of": func(s *testNode) {
 			other := group(hourly(1), 1)
 			other.Subject[8]++
 			s.passes(start, group(hourly(1), 1))
 			s.compare(start+1, group(hourly(1), 1))
 			s.asks(1, func() { s.compare(start+2, group(hourly(1), 1), other) })
 		},
-		"a banned group beside one that counts denied calls": func(s *stage) {
+		"a banned group beside one that counts denied calls": func(s *testNode) {
 			l := hourly(1)
 			l.CountDenied = true
 			other := group(l, 1)

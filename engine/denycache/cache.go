@@ -90,7 +90,7 @@ func (c *Cache) ask(ctx context.Context, t *storage.Ticket, out *storage.Outcome
 		return err
 	}
 	if learnable(t, out) {
-		c.learn(t, out, told{at: out.Now, sent: sent, heard: c.clock(t)}, &before)
+		c.learn(t, out, answerTime{at: out.Now, sent: sent, heard: c.clock(t)}, &before)
 	}
 	return nil
 }

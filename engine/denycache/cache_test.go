@@ -18,7 +18,7 @@ func cached(store storetest.Able) storetest.Able {
 	return c
 }
 
-func judge(b build, law func(*stage)) error {
+func judge(b build, law func(*testNode)) error {
 	s := newStage(b)
 	law(s)
 	return s.verdict()
@@ -78,14 +78,14 @@ func TestSabotageIsNoticed(t *testing.T) {
 
 // The most frequent operations of a flood must not allocate.
 func TestAnswerAllocatesNothing(t *testing.T) {
-	for name, act := range map[string]func(s *stage) []storage.Group{
-		"one limit": func(s *stage) []storage.Group { return []storage.Group{group(hourly(1), 2)} },
-		"two rules": func(s *stage) []storage.Group {
+	for name, act := range map[string]func(s *testNode) []storage.Group{
+		"one limit": func(s *testNode) []storage.Group { return []storage.Group{group(hourly(1), 2)} },
+		"two rules": func(s *testNode) []storage.Group {
 			other := group(hourly(1), 1)
 			other.Subject[8]++
 			return []storage.Group{group(hourly(1), 2), other}
 		},
-		"a ban": func(s *stage) []storage.Group {
+		"a ban": func(s *testNode) []storage.Group {
 			g := s.punished(group(hourly(1), 1))
 			s.ban(start, g, time.Hour)
 			return []storage.Group{g}

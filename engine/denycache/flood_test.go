@@ -57,7 +57,7 @@ func TestFarStore(t *testing.T) {
 		const way, window = 100 * time.Millisecond, time.Hour
 		time.Sleep(time.Until(time.Now().Truncate(window).Add(window - time.Second)))
 		end := time.Now().Add(time.Second) // of the window
-		far := &counted{Able: distant{storetest.NewModel(), way}}
+		far := &countingStore{Able: distantStore{storetest.NewModel(), way}}
 		c := newCache(t, far)
 		take := func() (out storage.Outcome) {
 			ticket := storage.Ticket{Groups: []storage.Group{group(hourly(1), 1)}}
@@ -90,8 +90,8 @@ func TestFarStore(t *testing.T) {
 func TestFarBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const way, length = 100 * time.Millisecond, time.Second
-		far := &counted{Able: distant{storetest.NewModel(), way}}
-		s := &stage{store: far, node: newCache(t, far)}
+		far := &countingStore{Able: distantStore{storetest.NewModel(), way}}
+		s := &testNode{store: far, node: newCache(t, far)}
 		full, barred := group(hourly(1), 2), s.punished(group(hourly(100), 1))
 		barred.Subject[8]++
 		s.ban(0, barred, length)
@@ -108,13 +108,13 @@ func TestFarBan(t *testing.T) {
 	})
 }
 
-// distant is a store with a delay on the way there and back.
-type distant struct {
+// distantStore is a store with a delay on the way there and back.
+type distantStore struct {
 	storetest.Able
 	way time.Duration
 }
 
-func (d distant) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (d distantStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	time.Sleep(d.way)
 	defer time.Sleep(d.way)
 	return d.Able.Take(ctx, t, out)
@@ -128,7 +128,7 @@ func TestDenialOvertakenByReset(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := group(hourly(1), 1)
-			store := &overtaken{counted: counted{Able: storetest.NewModel()}}
+			store := &overtakenStore{countingStore: countingStore{Able: storetest.NewModel()}}
 			c := newCache(t, store)
 			take := func(at penstock.Instant) (out storage.Outcome) {
 				if err := c.Take(t.Context(), &storage.Ticket{Now: at, Groups: []storage.Group{g}}, &out); err != nil {
@@ -154,14 +154,14 @@ func TestDenialOvertakenByReset(t *testing.T) {
 	}
 }
 
-// overtaken is a store in which something happens between its decision and its answer.
-type overtaken struct {
-	counted
+// overtakenStore is a store in which something happens between its decision and its answer.
+type overtakenStore struct {
+	countingStore
 	meanwhile func()
 }
 
-func (s *overtaken) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
-	err := s.counted.Take(ctx, t, out)
+func (s *overtakenStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+	err := s.countingStore.Take(ctx, t, out)
 	if s.meanwhile != nil {
 		s.meanwhile()
 	}

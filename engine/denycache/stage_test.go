@@ -16,64 +16,64 @@ import (
 // A build wraps a store with something that answers denials.
 type build func(store storetest.Able) storetest.Able
 
-// A stage is a node in front of a store that counts how often it is asked. Its methods record failures.
-type stage struct {
-	store *counted
+// A testNode is a node in front of a store that counts how often it is asked. Its methods record failures.
+type testNode struct {
+	store *countingStore
 	node  storetest.Able
 	errs  []error
 }
 
-func newStage(b build) *stage {
-	store := &counted{Able: storetest.NewModel()}
-	return &stage{store: store, node: b(store)}
+func newStage(b build) *testNode {
+	store := &countingStore{Able: storetest.NewModel()}
+	return &testNode{store: store, node: b(store)}
 }
 
-// counted is a store that counts the tickets it is asked about.
-type counted struct {
+// countingStore is a store that counts the tickets it is asked about.
+type countingStore struct {
 	storetest.Able
 	asked atomic.Int64
 }
 
-func (s *counted) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (s *countingStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	s.asked.Add(1)
 	return s.Able.Take(ctx, t, out)
 }
 
-func (s *stage) failf(format string, args ...any) {
+func (s *testNode) failf(format string, args ...any) {
 	s.errs = append(s.errs, fmt.Errorf(format, args...))
 }
 
-func (s *stage) check(err error) {
+func (s *testNode) check(err error) {
 	if err != nil {
 		s.errs = append(s.errs, err)
 	}
 }
 
 // take asks the node at an instant. The nonce is the instant too.
-func (s *stage) take(at penstock.Instant, groups ...storage.Group) storage.Outcome {
+func (s *testNode) take(at penstock.Instant, groups ...storage.Group) storage.Outcome {
 	return s.takeFrom(s.node, at, groups...)
 }
 
-func (s *stage) takeFrom(store penstock.Store, at penstock.Instant, groups ...storage.Group) (out storage.Outcome) {
+func (s *testNode) takeFrom(store penstock.Store, at penstock.Instant, groups ...storage.Group) (out storage.Outcome) {
 	t := storage.Ticket{Now: at, Nonce: uint64(at), Groups: groups}
 	s.check(store.Take(context.Background(), &t, &out))
 	return out
 }
 
-func (s *stage) passes(at penstock.Instant, groups ...storage.Group) {
+func (s *testNode) passes(at penstock.Instant, groups ...storage.Group) {
 	if out := s.take(at, groups...); !out.Allowed {
 		s.failf("denied %v after the start: %+v", at.Sub(start), out)
 	}
 }
 
-func (s *stage) denies(at penstock.Instant, groups ...storage.Group) {
+func (s *testNode) denies(at penstock.Instant, groups ...storage.Group) {
 	if out := s.take(at, groups...); out.Allowed {
 		s.failf("allowed %v after the start: %+v", at.Sub(start), out)
 	}
 }
 
 // asks checks how many tickets reach the store while something is done.
-func (s *stage) asks(want int64, do func()) {
+func (s *testNode) asks(want int64, do func()) {
 	before := s.store.asked.Load()
 	do()
 	if got := s.store.asked.Load() - before; got != want {
@@ -83,7 +83,7 @@ func (s *stage) asks(want int64, do func()) {
 
 // compare checks that node and store give the same answer to a denied request, so that asking changes
 // nothing.
-func (s *stage) compare(at penstock.Instant, groups ...storage.Group) {
+func (s *testNode) compare(at penstock.Instant, groups ...storage.Group) {
 	before := s.store.asked.Load()
 	got := s.take(at, groups...)
 	if asked := s.store.asked.Load() > before; got.Cached == asked {
@@ -96,7 +96,7 @@ func (s *stage) compare(at penstock.Instant, groups ...storage.Group) {
 	}
 }
 
-func (s *stage) verdict() error { return errors.Join(s.errs...) }
+func (s *testNode) verdict() error { return errors.Join(s.errs...) }
 
 const (
 	second = penstock.Instant(1_000_000)

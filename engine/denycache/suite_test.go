@@ -34,7 +34,7 @@ func TestContractInRedis(t *testing.T) {
 func contract(t *testing.T, whole bool, open func(testing.TB) storetest.Able) {
 	caches := map[string]*denycache.Cache{}
 	suite := storetest.Suite{Open: func(t testing.TB, n int) []penstock.Store {
-		store := &telling{Able: open(t)}
+		store := &invalidatingStore{Able: open(t)}
 		store.cache = newCache(t, store)
 		caches[path.Base(t.Name())] = store.cache
 		return slices.Repeat([]penstock.Store{store.cache}, n)

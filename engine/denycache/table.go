@@ -39,15 +39,15 @@ func timed(t *storage.Ticket, fingerprint uint64) uint64 {
 	return fingerprint
 }
 
-// told says when the store answered: by its own clock, and by the cache's clock just before and after.
-type told struct {
+// answerTime says when the store answered: by its own clock, and by the cache's clock just before and after.
+type answerTime struct {
 	at          penstock.Instant
 	sent, heard penstock.Instant
 }
 
 type entry struct {
 	key
-	told
+	answerTime
 	state algorithm.State // of a ban: At is its end, Used the number of bans
 }
 

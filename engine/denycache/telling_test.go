@@ -12,21 +12,21 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// telling is a store that makes the cache in front of it forget each changed subject, before the change is
+// invalidatingStore is a store that makes the cache in front of it forget each changed subject, before the change is
 // visible to others.
-type telling struct {
+type invalidatingStore struct {
 	storetest.Able
 	cache *denycache.Cache
-	desks [256]desk
+	desks [256]subjectWorker
 }
 
-// A desk handles some subjects one after the other.
-type desk struct {
+// A subjectWorker handles some subjects one after the other.
+type subjectWorker struct {
 	mu     sync.Mutex
 	latest map[storage.Subject]penstock.Instant // that a ticket has named
 }
 
-func (s *telling) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (s *invalidatingStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	var subjects []storage.Subject
 	for i := range t.Groups {
 		subjects = append(subjects, t.Groups[i].Subject)
@@ -42,10 +42,12 @@ func (s *telling) Take(ctx context.Context, t *storage.Ticket, out *storage.Outc
 	return err
 }
 
-func (s *telling) desk(subject storage.Subject) *desk { return &s.desks[subject[15]] }
+func (s *invalidatingStore) desk(subject storage.Subject) *subjectWorker {
+	return &s.desks[subject[15]]
+}
 
 // occupy locks some subjects until it is undone.
-func (s *telling) occupy(subjects ...storage.Subject) (leave func()) {
+func (s *invalidatingStore) occupy(subjects ...storage.Subject) (leave func()) {
 	var numbers []int
 	for _, subject := range subjects {
 		numbers = append(numbers, int(subject[15]))
@@ -63,7 +65,7 @@ func (s *telling) occupy(subjects ...storage.Subject) (leave func()) {
 }
 
 // steppedBack reports whether state may have been re-dated, or reported as if it had been.
-func (d *desk) steppedBack(t *storage.Ticket, g *storage.Group) bool {
+func (d *subjectWorker) steppedBack(t *storage.Ticket, g *storage.Group) bool {
 	if d.latest == nil {
 		d.latest = map[storage.Subject]penstock.Instant{}
 	}
@@ -79,19 +81,19 @@ func changed(g *storage.Group, out *storage.GroupOutcome) bool {
 	return slices.ContainsFunc(g.Charges, func(c algorithm.Charge) bool { return c.Meter.CountDenied })
 }
 
-func (s *telling) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
+func (s *invalidatingStore) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
 	defer s.occupy(what.Subject)()
 	defer s.cache.Forget(what.Subject)
 	return s.Able.Settle(ctx, what, out)
 }
 
-func (s *telling) Ban(ctx context.Context, b *storage.Ban) (penstock.Instant, error) {
+func (s *invalidatingStore) Ban(ctx context.Context, b *storage.Ban) (penstock.Instant, error) {
 	defer s.occupy(b.Subject)()
 	defer s.cache.Forget(b.Subject)
 	return s.Able.Ban(ctx, b)
 }
 
-func (s *telling) Reset(ctx context.Context, g *storage.Group) error {
+func (s *invalidatingStore) Reset(ctx context.Context, g *storage.Group) error {
 	defer s.occupy(g.Subject)()
 	defer s.cache.Forget(g.Subject)
 	return s.Able.Reset(ctx, g)

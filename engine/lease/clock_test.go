@@ -12,14 +12,14 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// A distant store has another clock than this node, and something may happen while its answer is on the way.
-type distant struct {
+// A distantStore store has another clock than this node, and something may happen while its answer is on the way.
+type distantStore struct {
 	*storetest.Model
 	skew  time.Duration
 	onWay func(lease bool) // whether the ticket takes one
 }
 
-func (d *distant) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (d *distantStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	there := *t
 	there.Now = penstock.InstantOf(time.Now().Add(d.skew))
 	err := d.Model.Take(ctx, &there, out)
@@ -44,7 +44,7 @@ func warm(t testing.TB, s *Store, g storage.Group) {
 // By the clock of this node quota lives for ℓ after the ticket was sent, not after the answer.
 func TestPermitsEndAfterSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &failing{Store: &distant{Model: storetest.NewModel(), onWay: func(lease bool) {
+		inner := &failing{Store: &distantStore{Model: storetest.NewModel(), onWay: func(lease bool) {
 			if lease {
 				time.Sleep(6 * time.Millisecond)
 			}
@@ -70,7 +70,7 @@ func TestPermitsEndAfterSending(t *testing.T) {
 func TestPermitsEndWithTheStoresWindow(t *testing.T) {
 	for _, skew := range []time.Duration{0, 7 * time.Hour, -333 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			inner := &distant{Model: storetest.NewModel(), skew: skew}
+			inner := &distantStore{Model: storetest.NewModel(), skew: skew}
 			s, g := around(t, inner), leased(stranger(), 1, perSecond(1000))
 			there := time.Now().Add(skew)
 			time.Sleep(there.Truncate(time.Second).Add(time.Second - 2*time.Millisecond).Sub(there))
@@ -92,7 +92,7 @@ func TestPermitsEndWithTheStoresWindow(t *testing.T) {
 func TestStoreTooSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := 0
-		inner := &distant{Model: storetest.NewModel(), onWay: func(lease bool) {
+		inner := &distantStore{Model: storetest.NewModel(), onWay: func(lease bool) {
 			if lease {
 				leases++
 				time.Sleep(10 * time.Millisecond)
@@ -111,7 +111,7 @@ func TestStoreTooSlow(t *testing.T) {
 // A lease that was charged before a reset is not spent after it.
 func TestResetWhileALeaseIsOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &distant{Model: storetest.NewModel()}
+		inner := &distantStore{Model: storetest.NewModel()}
 		s, g := around(t, inner), leased(stranger(), 1, perSecond(1000))
 		reset := false
 		inner.onWay = func(lease bool) {
@@ -139,7 +139,7 @@ func TestResetWhileALeaseIsOnItsWay(t *testing.T) {
 func TestOneLeaseAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := 0
-		inner := &distant{Model: storetest.NewModel()}
+		inner := &distantStore{Model: storetest.NewModel()}
 		s, g := around(t, inner), leased(stranger(), 1, perSecond(100_000))
 		inner.onWay = func(lease bool) {
 			if !lease {
@@ -171,7 +171,7 @@ func TestOneLeaseAtATime(t *testing.T) {
 // The store's answer about a subject is not applied to another subject that has replaced it in the table.
 func TestDisplacedWhileAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &distant{Model: storetest.NewModel()}
+		inner := &distantStore{Model: storetest.NewModel()}
 		s, g := around(t, inner), leased(stranger(), 1, perSecond(1000))
 		inner.onWay = func(bool) {
 			inner.onWay = nil

@@ -35,7 +35,7 @@ func TestContractWithTheMark(t *testing.T) {
 		nodes := make([]penstock.Store, n)
 		inner := memory(t, 0)
 		for i := range nodes {
-			nodes[i] = marking{around(t, inner)}
+			nodes[i] = markingStore{around(t, inner)}
 		}
 		return nodes
 	}}
@@ -45,10 +45,10 @@ func TestContractWithTheMark(t *testing.T) {
 	t.Run("Exactly", suite.Exactly)
 }
 
-// marking marks every group.
-type marking struct{ *Store }
+// markingStore marks every group.
+type markingStore struct{ *Store }
 
-func (m marking) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (m markingStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	marked := *t
 	marked.Groups = nil
 	for _, g := range t.Groups {

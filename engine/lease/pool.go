@@ -21,8 +21,8 @@ type pool struct {
 	fetch            uint64
 	fetched, waiting penstock.Instant // from, to
 
-	lately pace // per µs
-	spent  pace // since
+	lately usageRate // per µs
+	spent  usageRate // since
 	since  penstock.Instant
 
 	room  int64                      // what the store had left in its last answer
@@ -39,11 +39,11 @@ type grant struct {
 	at          penstock.Instant
 }
 
-// A pace is a rate of requests and of their cost: many requests make a key hot, and their cost says how much
+// A usageRate is a rate of requests and of their cost: many requests make a key hot, and their cost says how much
 // quota they need.
-type pace struct{ calls, cost float64 }
+type usageRate struct{ calls, cost float64 }
 
-func (p *pace) add(calls, cost int64) {
+func (p *usageRate) add(calls, cost int64) {
 	p.calls += float64(calls)
 	p.cost += float64(cost)
 }
@@ -115,7 +115,7 @@ func (p *pool) remember(now penstock.Instant, life int64) {
 	span := fade + float64(max(0, now-p.since))
 	p.lately.calls = max(0, p.lately.calls*fade+p.spent.calls) / span
 	p.lately.cost = max(0, p.lately.cost*fade+p.spent.cost) / span
-	p.spent, p.since = pace{}, now
+	p.spent, p.since = usageRate{}, now
 }
 
 // learn keeps the store's answer for the group.

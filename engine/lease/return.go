@@ -17,8 +17,8 @@ const (
 	attempts = 3  // to give one back; the store does it once, however often it is sent
 )
 
-// A remnant is what is left of a lease.
-type remnant struct {
+// A unusedLease is what is left of a lease.
+type unusedLease struct {
 	subject    storage.Subject
 	meters     [maxLimits]*algorithm.Meter
 	nonce      uint64
@@ -60,7 +60,7 @@ func (s *Store) Return(ctx context.Context, now penstock.Instant) error {
 }
 
 // giveBack settles a lease for what was spent of it.
-func (s *Store) giveBack(ctx context.Context, now penstock.Instant, r *remnant) (err error) {
+func (s *Store) giveBack(ctx context.Context, now penstock.Instant, r *unusedLease) (err error) {
 	settlement := storage.Settlement{Now: now, Subject: r.subject, Nonce: r.nonce, Verb: penstock.Settle}
 	for _, m := range r.meters {
 		if m != nil {
@@ -77,7 +77,7 @@ func (s *Store) giveBack(ctx context.Context, now penstock.Instant, r *remnant) 
 }
 
 // shut empties all pools permanently, and returns what is left of leases that can be given back.
-func (t *table) shut(now penstock.Instant, given bool) (remnants []remnant) {
+func (t *table) shut(now penstock.Instant, given bool) (remnants []unusedLease) {
 	for i := range t.shards {
 		sh := &t.shards[i]
 		sh.mu.Lock()
@@ -86,7 +86,7 @@ func (t *table) shut(now penstock.Instant, given bool) (remnants []remnant) {
 			sh.expired += p.expire(now)
 			for k := range p.grants {
 				if g := &p.grants[k]; g.left > 0 && g.nonce != 0 && p.given == given {
-					remnants = append(remnants, remnant{p.subject, p.meters, g.nonce, g.size, g.left})
+					remnants = append(remnants, unusedLease{p.subject, p.meters, g.nonce, g.size, g.left})
 					g.left = 0
 				}
 			}

@@ -23,23 +23,23 @@ import (
 //   - so is a bucket that has not been full in the meantime. One that has been may be fuller, by no
 //     more than was given back: it kept refilling when it would have been full without the lease.
 
-// settling is a store that takes leases back.
-type settling interface {
+// settlingStore is a store that takes leases back.
+type settlingStore interface {
 	penstock.Store
 	storage.Settler
 }
 
 // A book is a store that records what one subject was charged and given back.
 type book struct {
-	settling
+	settlingStore
 	spoil func(spent, size int64) int64 // the cost of a settlement instead of the true one
 
-	charges []*booked
-	named   map[uint64]*booked
+	charges []*bookedCharge
+	named   map[uint64]*bookedCharge
 }
 
-// A booked is a charge. Of a lease, spent is what requests report to have paid with it.
-type booked struct {
+// A bookedCharge is a charge. Of a lease, spent is what requests report to have paid with it.
+type bookedCharge struct {
 	by    int // the node
 	at    penstock.Instant
 	cost  int64
@@ -50,19 +50,19 @@ type booked struct {
 	settlements int
 }
 
-// A desk is the node that a request asks.
-type desk struct {
+// A testNode is the node that a request asks.
+type testNode struct {
 	*book
 	node int
 }
 
-func (d desk) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
-	if err := d.settling.Take(ctx, t, out); err != nil {
+func (d testNode) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+	if err := d.settlingStore.Take(ctx, t, out); err != nil {
 		return err
 	}
 	for i := range t.Groups {
 		if g := &t.Groups[i]; out.Groups[i].Taken && g.Charges[0].Cost > 0 {
-			b := &booked{by: d.node, at: out.Now, cost: g.Charges[0].Cost, lease: g.Reserve != 0}
+			b := &bookedCharge{by: d.node, at: out.Now, cost: g.Charges[0].Cost, lease: g.Reserve != 0}
 			d.charges = append(d.charges, b)
 			if b.lease {
 				d.named[t.Nonce] = b
@@ -72,7 +72,7 @@ func (d desk) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome)
 	return nil
 }
 
-func (d desk) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
+func (d testNode) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	b := d.named[s.Nonce]
 	if b == nil {
 		return errors.New("no lease has that name")
@@ -82,7 +82,7 @@ func (d desk) Settle(ctx context.Context, s *storage.Settlement, out *storage.Se
 	if d.spoil != nil {
 		s.Charges[0].Cost = d.spoil(b.settled, b.cost)
 	}
-	return d.settling.Settle(ctx, s, out)
+	return d.settlingStore.Settle(ctx, s, out)
 }
 
 var returned = []penstock.Limit{
@@ -103,12 +103,12 @@ type ending struct {
 	nodes []*Store
 }
 
-func newEnding(t testing.TB, inner settling, seed uint64, l penstock.Limit) *ending {
+func newEnding(t testing.TB, inner settlingStore, seed uint64, l penstock.Limit) *ending {
 	r := rand.New(rand.NewPCG(seed, 13))
 	l.Count = 300 + r.Int64N(3000)
-	e := &ending{r: r, now: monday, group: leased(stranger(), 1, l.MustCompile()), book: &book{settling: inner, named: map[uint64]*booked{}}}
+	e := &ending{r: r, now: monday, group: leased(stranger(), 1, l.MustCompile()), book: &book{settlingStore: inner, named: map[uint64]*bookedCharge{}}}
 	for i := range 1 + r.IntN(3) {
-		e.nodes = append(e.nodes, around(t, desk{e.book, i}))
+		e.nodes = append(e.nodes, around(t, testNode{e.book, i}))
 	}
 	return e
 }
@@ -226,7 +226,7 @@ func (e *ending) compare(t testing.TB, back int64) error {
 	}
 	s, _, _ = m.Weigh(s, e.now, 0, 0)
 	full = full || sinceLease && s.Used == 0
-	there := take(t, e.settling, e.now, leased(e.group.Subject, 0, m)).States[0]
+	there := take(t, e.settlingStore, e.now, leased(e.group.Subject, 0, m)).States[0]
 	if m.Kind == algorithm.KindBucket && full {
 		if there.Used > s.Used || there.Used < s.Used-back*m.Ticks {
 			return fmt.Errorf("the store has %+v after %d were given back, want %+v, or as many less", there, back, s)
@@ -248,7 +248,7 @@ func TestReturnLaws(t *testing.T) {
 	defer redis.Close()
 	for _, store := range []struct {
 		name  string
-		inner settling
+		inner settlingStore
 		seeds uint64
 	}{{"memory", memory(t, 8*little), 60}, {"redis", redis, 6}} {
 		for _, l := range returned {

@@ -126,20 +126,20 @@ func TestSameLimitCompiledAgain(t *testing.T) {
 	}
 }
 
-// forgetful answers nothing while it is down, and loses some replies to settlements.
-type forgetful struct {
-	settling
+// forgetfulStore answers nothing while it is down, and loses some replies to settlements.
+type forgetfulStore struct {
+	settlingStore
 	down  bool
 	loses int
 	told  int
 }
 
-func (f *forgetful) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
+func (f *forgetfulStore) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	f.told++
 	if f.down {
 		return fmt.Errorf("%w: down", penstock.ErrUnavailable)
 	}
-	err := f.settling.Settle(ctx, s, out)
+	err := f.settlingStore.Settle(ctx, s, out)
 	if f.told <= f.loses {
 		return fmt.Errorf("%w: the reply was lost", penstock.ErrUnavailable)
 	}
@@ -148,7 +148,7 @@ func (f *forgetful) Settle(ctx context.Context, s *storage.Settlement, out *stor
 
 // A lease whose reply is lost is settled again, and given back once.
 func TestReturnWhereRepliesAreLost(t *testing.T) {
-	inner := &forgetful{settling: memory(t, little), loses: attempts - 1}
+	inner := &forgetfulStore{settlingStore: memory(t, little), loses: attempts - 1}
 	s, g := around(t, inner), leased(stranger(), 1, perSecond(10_000))
 	calls := heat(t, s, monday, g)
 	if err := s.Return(t.Context(), monday); err != nil || inner.told != attempts {
@@ -169,7 +169,7 @@ func TestReturnInVain(t *testing.T) {
 		told int
 	}{{"the store is down", t.Context(), attempts}, {"there is no time left", over, 1}} {
 		t.Run(test.name, func(t *testing.T) {
-			inner := &forgetful{settling: memory(t, little), down: true}
+			inner := &forgetfulStore{settlingStore: memory(t, little), down: true}
 			s, g := around(t, inner), leased(stranger(), 1, perSecond(10_000))
 			heat(t, s, monday, g)
 			held := s.held()
@@ -252,7 +252,7 @@ func TestReturnInTime(t *testing.T) {
 // A lease that arrives after everything has been given back expires: no node holds it.
 func TestReturnWhileALeaseIsOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &distant{Model: storetest.NewModel()}
+		inner := &distantStore{Model: storetest.NewModel()}
 		s, g := around(t, inner), leased(stranger(), 1, perSecond(1000))
 		done := false
 		inner.onWay = func(lease bool) {

@@ -63,7 +63,7 @@ func New(store storage.FullStore, o Options) (*Store, error) {
 	}
 	s := &Store{inner: store, began: time.Now()}
 	s.table.sets = uint64(o.Pools / MinPools)
-	s.works.New = func() any { return new(work) }
+	s.works.New = func() any { return new(workspace) }
 	return s, nil
 }
 
@@ -87,7 +87,7 @@ func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("take of leased permits: %w: %w", penstock.ErrUnavailable, err)
 	}
-	w := s.works.Get().(*work)
+	w := s.works.Get().(*workspace)
 	defer s.works.Put(w)
 	w.plan(s, t)
 	switch {
@@ -118,7 +118,7 @@ func marked(t *storage.Ticket) bool {
 }
 
 // takeAll lets the store decide the unchanged ticket.
-func (s *Store) takeAll(ctx context.Context, t *storage.Ticket, out *storage.Outcome, w *work) error {
+func (s *Store) takeAll(ctx context.Context, t *storage.Ticket, out *storage.Outcome, w *workspace) error {
 	s.count(t, w)
 	out.States = out.States[:0] // left from another ticket: not every store fills them in
 	err := s.inner.Take(ctx, t, out)
@@ -129,7 +129,7 @@ func (s *Store) takeAll(ctx context.Context, t *storage.Ticket, out *storage.Out
 }
 
 // takeRest lets the store decide what leases do not cover, and takes leases with the same ticket.
-func (s *Store) takeRest(ctx context.Context, t *storage.Ticket, out *storage.Outcome, w *work) error {
+func (s *Store) takeRest(ctx context.Context, t *storage.Ticket, out *storage.Outcome, w *workspace) error {
 	s.count(t, w)
 	w.write(t)
 	w.outcome.States = w.outcome.States[:0]
@@ -149,7 +149,7 @@ func (s *Store) takeRest(ctx context.Context, t *storage.Ticket, out *storage.Ou
 	return nil
 }
 
-func (s *Store) count(t *storage.Ticket, w *work) {
+func (s *Store) count(t *storage.Ticket, w *workspace) {
 	s.calls.Add(1)
 	for i := range w.parts {
 		if t.Groups[i].Leased && !w.parts[i].covered() {

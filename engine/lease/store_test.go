@@ -101,13 +101,13 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A silent store decides, and does not return states.
-type silent struct {
+// A silentStore store decides, and does not return states.
+type silentStore struct {
 	penstock.Store
 	isSilent bool
 }
 
-func (s *silent) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (s *silentStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	err := s.Store.Take(ctx, t, out)
 	if s.isSilent {
 		out.States = out.States[:0]
@@ -117,7 +117,7 @@ func (s *silent) Take(ctx context.Context, t *storage.Ticket, out *storage.Outco
 
 // Without states nothing could be reported: nothing is leased, and existing leases are not mixed up.
 func TestStoreWithoutStates(t *testing.T) {
-	inner := &silent{Store: memory(t, little), isSilent: true}
+	inner := &silentStore{Store: memory(t, little), isSilent: true}
 	s, g, exact := around(t, inner), leased(stranger(), 1, perSecond(10_000)), leased(stranger(), 2, perSecond(1000))
 	exact.Leased = false
 	for range 100 {

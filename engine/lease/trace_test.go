@@ -24,13 +24,13 @@ type trace struct {
 	boundsOnly bool // judge only by what passed, not by what it was paid with
 
 	now      penstock.Instant
-	passed   []passed
+	passed   []admittedRequest
 	admitted int64
 	paid     map[penstock.Instant]int64 // by the charge's instant
 }
 
-// passed is a request that was admitted.
-type passed struct {
+// admittedRequest is a request that was admitted.
+type admittedRequest struct {
 	at, charged penstock.Instant
 	cost        int64
 }
@@ -121,7 +121,7 @@ func (x *trace) call(t testing.TB, node *Store, sabotage func(*Store, *storage.O
 		if d.Receipt.Cost != cost {
 			return fmt.Errorf("a call of %d has a receipt of %+v", cost, d.Receipt)
 		}
-		if err := x.admit(passed{x.now, d.Receipt.At, cost}); err != nil {
+		if err := x.admit(admittedRequest{x.now, d.Receipt.At, cost}); err != nil {
 			return fmt.Errorf("after %d calls: %w", len(x.passed), err)
 		}
 	}
@@ -132,7 +132,7 @@ func (x *trace) call(t testing.TB, node *Store, sabotage func(*Store, *storage.O
 }
 
 // admit checks what an admitted request must not have violated.
-func (x *trace) admit(p passed) error {
+func (x *trace) admit(p admittedRequest) error {
 	x.passed = append(x.passed, p)
 	x.admitted += p.cost
 	x.paid[p.charged] += p.cost
@@ -152,7 +152,7 @@ func (x *trace) admit(p passed) error {
 
 // isPaid checks that a request was paid with a charge that the store took, that no other request spends, and
 // that is not older than a lease lives.
-func (x *trace) isPaid(p passed) error {
+func (x *trace) isPaid(p admittedRequest) error {
 	life, w, age := x.life(), x.window(), p.at.Sub(p.charged)
 	isWindow := x.meter.Kind == algorithm.KindWindow || x.meter.Kind == algorithm.KindCalendar
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A work is the memory for deciding one ticket, reused for the next.
-type work struct {
+// A workspace is the memory for deciding one ticket, reused for the next.
+type workspace struct {
 	parts   []part // one for each group
 	asked   int    // groups that the store has to decide
 	fetches int    // leases to take with the ticket
@@ -29,7 +29,7 @@ type work struct {
 }
 
 // plan covers groups from leases where possible.
-func (w *work) plan(s *Store, t *storage.Ticket) {
+func (w *workspace) plan(s *Store, t *storage.Ticket) {
 	w.now = s.instant(t.Now)
 	w.asked, w.fetches = 0, 0
 	w.outcome.Allowed, w.decided = true, algorithm.MaxInstant
@@ -52,7 +52,7 @@ func (w *work) plan(s *Store, t *storage.Ticket) {
 }
 
 // write builds the ticket for the store. It names the leases, so that the store can take them back.
-func (w *work) write(t *storage.Ticket) {
+func (w *workspace) write(t *storage.Ticket) {
 	w.ticket = storage.Ticket{Now: t.Now, MaxDelay: t.MaxDelay, Nonce: t.Nonce, Groups: w.ticket.Groups[:0]}
 	w.charges = slices.Grow(w.charges[:0], w.fetches*maxLimits) // groups point into it: it must not move
 	for i := range w.parts {
@@ -79,7 +79,7 @@ func (w *work) write(t *storage.Ticket) {
 }
 
 // guards reports whether the ticket has a guarded group of the subject: there can be only one.
-func (w *work) guards(s *storage.Subject) bool {
+func (w *workspace) guards(s *storage.Subject) bool {
 	for i := range w.ticket.Groups {
 		if g := &w.ticket.Groups[i]; g.Subject == *s && g.Guarded() {
 			return true
@@ -89,7 +89,7 @@ func (w *work) guards(s *storage.Subject) bool {
 }
 
 // receive reads the store's answer: first the groups it decided, then the leases.
-func (w *work) receive(t *storage.Ticket, now penstock.Instant) {
+func (w *workspace) receive(t *storage.Ticket, now penstock.Instant) {
 	rest := w.learn(t, &w.outcome)
 	for i := range w.parts {
 		p, g := &w.parts[i], &t.Groups[i]
@@ -101,8 +101,8 @@ func (w *work) receive(t *storage.Ticket, now penstock.Instant) {
 }
 
 // learn keeps the store's answer for the groups it decided, and returns the rest.
-func (w *work) learn(t *storage.Ticket, out *storage.Outcome) (rest said) {
-	rest = said{out.Groups, out.Decisions, out.States}
+func (w *workspace) learn(t *storage.Ticket, out *storage.Outcome) (rest storeAnswer) {
+	rest = storeAnswer{out.Groups, out.Decisions, out.States}
 	for i := range w.parts {
 		p, g := &w.parts[i], &t.Groups[i]
 		if p.covered() {
@@ -116,14 +116,14 @@ func (w *work) learn(t *storage.Ticket, out *storage.Outcome) (rest said) {
 	return rest
 }
 
-// said is a store's answer, read group by group. There may be no states.
-type said struct {
+// storeAnswer is a store's answer, read group by group. There may be no states.
+type storeAnswer struct {
 	groups    []storage.GroupOutcome
 	decisions []penstock.Decision
 	states    []algorithm.State
 }
 
-func (s *said) next(charges int) (g *storage.GroupOutcome, decisions []penstock.Decision, states []algorithm.State) {
+func (s *storeAnswer) next(charges int) (g *storage.GroupOutcome, decisions []penstock.Decision, states []algorithm.State) {
 	g, decisions = &s.groups[0], s.decisions[:charges]
 	s.groups, s.decisions = s.groups[1:], s.decisions[charges:]
 	if len(s.states) >= charges {
@@ -134,7 +134,7 @@ func (s *said) next(charges int) (g *storage.GroupOutcome, decisions []penstock.
 
 // giveBack returns the quota of a request that is denied or was not decided. If it was not decided, that
 // includes groups that are alone.
-func (w *work) giveBack(t *storage.Ticket, all bool) {
+func (w *workspace) giveBack(t *storage.Ticket, all bool) {
 	for i := range w.parts {
 		if g := &t.Groups[i]; w.parts[i].covered() && (all || !g.Alone) {
 			w.parts[i].giveBack(g.Charges[0].Cost)
@@ -143,7 +143,7 @@ func (w *work) giveBack(t *storage.Ticket, all bool) {
 }
 
 // answer combines the store's answer and what leases decided.
-func (w *work) answer(t *storage.Ticket, out *storage.Outcome) {
+func (w *workspace) answer(t *storage.Ticket, out *storage.Outcome) {
 	charges := 0
 	for i := range t.Groups {
 		charges += len(t.Groups[i].Charges)
@@ -155,7 +155,7 @@ func (w *work) answer(t *storage.Ticket, out *storage.Outcome) {
 	out.Groups = slices.Grow(out.Groups[:0], len(t.Groups))[:len(t.Groups)]
 	out.Decisions = slices.Grow(out.Decisions[:0], charges)[:charges]
 	out.States = slices.Grow(out.States[:0], charges)[:charges]
-	to, from := said{out.Groups, out.Decisions, out.States}, said{w.outcome.Groups, w.outcome.Decisions, w.outcome.States}
+	to, from := storeAnswer{out.Groups, out.Decisions, out.States}, storeAnswer{w.outcome.Groups, w.outcome.Decisions, w.outcome.States}
 	for i := range t.Groups {
 		p, g := &w.parts[i], &t.Groups[i]
 		group, decisions, states := to.next(len(g.Charges))
