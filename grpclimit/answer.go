@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-io/penstock/internal/grpcstatus"
 )
 
-// An answer is what a handler has sent so far: some rules take their cost from it.
-type answer struct {
+// An handlerResponse is what a handler has sent so far: some rules take their cost from it.
+type handlerResponse struct {
 	mu       sync.Mutex
 	metadata metadata.MD // headers and trailers
 	bytes    int64       // of the messages, as protobuf encodes them
@@ -26,13 +26,13 @@ type answer struct {
 	unknown  bool        // a message is not protobuf, so its size is unknown
 }
 
-func (a *answer) set(md metadata.MD) {
+func (a *handlerResponse) set(md metadata.MD) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.metadata = metadata.Join(a.metadata, md)
 }
 
-func (a *answer) sent(message any) {
+func (a *handlerResponse) sent(message any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.begun = true
@@ -44,14 +44,14 @@ func (a *answer) sent(message any) {
 }
 
 // sentHeader notes that the answer has begun, and its metadata.
-func (a *answer) sentHeader(md metadata.MD) {
+func (a *handlerResponse) sentHeader(md metadata.MD) {
 	a.set(md)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.begun = true
 }
 
-func (a *answer) hasBegun() bool {
+func (a *handlerResponse) hasBegun() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.begun
@@ -59,7 +59,7 @@ func (a *answer) hasBegun() bool {
 
 // response returns what rules decide by. The size is unknown if the client disconnected before the first byte, and so
 // is the status if the handler did not return one of its own.
-func (a *answer) response(isGone bool, ended *status.Status, took time.Duration) *penstock.Response {
+func (a *handlerResponse) response(isGone bool, ended *status.Status, took time.Duration) *penstock.Response {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	md, bytes := a.metadata, a.bytes
@@ -85,7 +85,7 @@ func (a *answer) response(isGone bool, ended *status.Status, took time.Duration)
 }
 
 // listen returns a context in which grpc.SetHeader and similar functions update the answer.
-func (a *answer) listen(ctx context.Context) context.Context {
+func (a *handlerResponse) listen(ctx context.Context) context.Context {
 	transport := grpc.ServerTransportStreamFromContext(ctx)
 	if transport == nil {
 		return ctx // not a server's context: those functions fail
@@ -95,7 +95,7 @@ func (a *answer) listen(ctx context.Context) context.Context {
 
 type transportAnswer struct {
 	grpc.ServerTransportStream
-	answer *answer
+	answer *handlerResponse
 }
 
 func (t *transportAnswer) SetHeader(md metadata.MD) error {
@@ -117,7 +117,7 @@ func (t *transportAnswer) SetTrailer(md metadata.MD) error {
 type streamAnswer struct {
 	grpc.ServerStream
 	ctx    context.Context
-	answer *answer
+	answer *handlerResponse
 }
 
 func (s *streamAnswer) Context() context.Context { return s.ctx }

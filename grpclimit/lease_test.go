@@ -22,9 +22,9 @@ import (
 	"github.com/penstock-io/penstock/grpclimit"
 )
 
-type blaming struct{}
+type blamingDecider struct{}
 
-func (blaming) Decide(_ context.Context, _ *penstock.Call, v *penstock.Verdict) error {
+func (blamingDecider) Decide(_ context.Context, _ *penstock.Call, v *penstock.Verdict) error {
 	v.Reset()
 	return fmt.Errorf("%w call: it is", penstock.ErrInvalid)
 }

@@ -81,7 +81,7 @@ type call struct {
 // Unary limits unary requests.
 func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
-		err = l.run(ctx, info.FullMethod, request, func(answer *answer) error {
+		err = l.run(ctx, info.FullMethod, request, func(answer *handlerResponse) error {
 			if answer != nil {
 				ctx = answer.listen(ctx)
 			}
@@ -98,7 +98,7 @@ func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 // Stream limits streams: each is one request, however many messages it has.
 func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		return l.run(stream.Context(), info.FullMethod, nil, func(answer *answer) error {
+		return l.run(stream.Context(), info.FullMethod, nil, func(answer *handlerResponse) error {
 			if answer != nil {
 				stream = &streamAnswer{stream, answer.listen(stream.Context()), answer}
 			}
@@ -109,7 +109,7 @@ func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 
 // run decides a request and calls next if it is allowed. message is that of a unary request. next records in
 // the answer what the handler sends; the answer is nil if it is not needed.
-func (l *Limiter) run(ctx context.Context, method string, message any, next func(*answer) error) error {
+func (l *Limiter) run(ctx context.Context, method string, message any, next func(*handlerResponse) error) error {
 	c := l.calls.Get().(*call)
 	defer l.calls.Put(c)
 	c.method = method
@@ -128,8 +128,8 @@ func (l *Limiter) run(ctx context.Context, method string, message any, next func
 // runReserved runs a request that has reserved something. It renews the reservation while the request is held
 // and runs, and concludes it in any case. If next panics before it has sent anything, the reservation is
 // released: nothing was served. A client that disconnects is charged: next may have done the work.
-func (l *Limiter) runReserved(ctx context.Context, c *call, message any, next func(*answer) error) error {
-	var answer answer
+func (l *Limiter) runReserved(ctx context.Context, c *call, message any, next func(*handlerResponse) error) error {
+	var answer handlerResponse
 	var ended *status.Status // nil: it has not returned
 	var started time.Time    // zero: it was not reached
 	stop := renewal.Keep(ctx, l.concluder, &c.Verdict, func(err error) { l.onError(c.method, err) })

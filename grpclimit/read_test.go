@@ -37,7 +37,7 @@ attributes: {key: {header: X-Key}, tenant: {claim: tenant}}
 rules:
   - {name: all, key: [key, tenant], limits: [100/1m]}
 `
-	var seen seen
+	var seen recordingDecider
 	e := newEngine(t, text, engine.Options{Observe: seen.observe})
 	client, _ := serveWith(t, newLimiter(t, e, grpclimit.Options{ReaderOptions: httplimit.ReaderOptions{
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -99,13 +99,13 @@ rules:
 	wantCode(t, err, codes.OK)
 }
 
-// seen keeps the requests that an engine decided.
-type seen struct {
+// recordingDecider keeps the requests that an engine decided.
+type recordingDecider struct {
 	mu    sync.Mutex
 	calls []penstock.Call
 }
 
-func (s *seen) observe(o *engine.Observation) {
+func (s *recordingDecider) observe(o *engine.Observation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := *o.Call
@@ -113,7 +113,7 @@ func (s *seen) observe(o *engine.Observation) {
 	s.calls = append(s.calls, c)
 }
 
-func (s *seen) last(t *testing.T) *penstock.Call {
+func (s *recordingDecider) last(t *testing.T) *penstock.Call {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 // If the decider says that the request is invalid, it is rejected without repeating what the client sent.
 func TestBlamed(t *testing.T) {
 	var told error
-	client, service := serve(t, newLimiter(t, blaming{}, grpclimit.Options{OnError: func(_ string, err error) { told = err }}))
+	client, service := serve(t, newLimiter(t, blamingDecider{}, grpclimit.Options{OnError: func(_ string, err error) { told = err }}))
 	_, err := client.UnaryCall(patient(t), say("hello"))
 	wantCode(t, err, codes.InvalidArgument)
 	if service.reached.Load() != 0 || !errors.Is(told, penstock.ErrInvalid) {

@@ -17,11 +17,11 @@ import (
 	"github.com/penstock-io/penstock/internal/grpcapi"
 )
 
-// unhurried ignores the deadline of conclusions: the few seconds that a limiter gives them may pass on a busy
+// patientClient ignores the deadline of conclusions: the few seconds that a limiter gives them may pass on a busy
 // machine.
-type unhurried struct{ *grpcclient.Client }
+type patientClient struct{ *grpcclient.Client }
 
-func (u unhurried) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
+func (u patientClient) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
 	return u.Client.Conclude(context.WithoutCancel(ctx), c, v)
 }
 
@@ -58,7 +58,7 @@ rules:
 		t.Fatal(err)
 	}
 	defer remote.Close()
-	client, _ := serve(t, newLimiter(t, unhurried{remote}, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }}))
+	client, _ := serve(t, newLimiter(t, patientClient{remote}, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }}))
 
 	for _, test := range []struct {
 		body string

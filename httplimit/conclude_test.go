@@ -283,7 +283,7 @@ func TestClientLeavesBeforeTheResponse(t *testing.T) {
 		"only a status":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(499) }, 7},
 		"answered in part":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "123") }, 3},
 		"panicked":              {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 7},
-		"nobody worked for it":  {func(w http.ResponseWriter, _ *http.Request) { Unserved(wrapped{w}) }, 0},
+		"nobody worked for it":  {func(w http.ResponseWriter, _ *http.Request) { Unserved(wrappedWriter{w}) }, 0},
 		"nobody, and it is 499": {func(w http.ResponseWriter, _ *http.Request) { Unserved(w); w.WriteHeader(499) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -307,6 +307,6 @@ func TestClientLeavesBeforeTheResponse(t *testing.T) {
 	Unserved(httptest.NewRecorder()) // not behind a limiter: no effect
 }
 
-type wrapped struct{ http.ResponseWriter }
+type wrappedWriter struct{ http.ResponseWriter }
 
-func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w wrappedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -43,8 +43,8 @@ type Limiter struct {
 	turns     sync.Pool // of *turn
 }
 
-// A turn is the memory for one request, reused for the next.
-type turn struct {
+// A requestState is the memory for one request, reused for the next.
+type requestState struct {
 	call    penstock.Call
 	verdict penstock.Verdict
 }
@@ -67,7 +67,7 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 	}
 	l := &Limiter{decider: d, reader: reader, writer: writer, onError: o.OnError, held: queue}
 	l.concluder, _ = d.(penstock.Concluder)
-	l.turns.New = func() any { return new(turn) }
+	l.turns.New = func() any { return new(requestState) }
 	return l, nil
 }
 
@@ -81,7 +81,7 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 // A client that disconnects before the response begins is charged the estimate: next may have done the work.
 func (l *Limiter) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-		t := l.turns.Get().(*turn)
+		t := l.turns.Get().(*requestState)
 		admitted := l.admit(rw, req, t)
 		if b, ok := req.Body.(*bufferedBody); ok {
 			defer b.release()
@@ -94,7 +94,7 @@ func (l *Limiter) Wrap(next http.Handler) http.Handler {
 }
 
 // admit decides the request, and answers it if it must not proceed.
-func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *turn) bool {
+func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *requestState) bool {
 	if err := l.reader.Read(req, &t.call); err != nil {
 		l.writer.Refuse(rw, req, err)
 		return false
@@ -119,7 +119,7 @@ func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *turn) bool
 }
 
 // serve passes the request to next after its delay, and concludes it in any case.
-func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Request, t *turn) {
+func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Request, t *requestState) {
 	v := &t.verdict
 	r := &response{ResponseWriter: rw, writer: l.writer, verdict: v, head: req.Method == http.MethodHead, unserved: true}
 	r.metered = l.newMetered(req, v)
@@ -205,7 +205,7 @@ func (l *Limiter) conclude(req *http.Request, c *penstock.Conclusion, v *penstoc
 }
 
 // settleEarly settles before the header of the response is sent, so that it has the numbers after the settlement.
-func (l *Limiter) settleEarly(req *http.Request, t *turn, r *response) {
+func (l *Limiter) settleEarly(req *http.Request, t *requestState, r *response) {
 	c := penstock.Conclusion{Reservation: t.verdict.Reservation, Cost: t.call.Cost, Response: r.said(req.Context().Err() != nil, false)}
 	var settled penstock.Verdict
 	l.conclude(req, &c, &settled)

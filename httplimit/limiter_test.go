@@ -77,17 +77,17 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// deaf is a store that is unavailable.
-type deaf struct{ penstock.Decider }
+// unavailableDecider is a store that is unavailable.
+type unavailableDecider struct{ penstock.Decider }
 
-func (deaf) Decide(_ context.Context, _ *penstock.Call, v *penstock.Verdict) error {
+func (unavailableDecider) Decide(_ context.Context, _ *penstock.Call, v *penstock.Verdict) error {
 	*v = penstock.Verdict{Allowed: true, Reason: penstock.ReasonStoreError, Quality: penstock.QualityOpen}
 	return penstock.ErrUnavailable
 }
 
 func TestVerdictStandsDespiteAnError(t *testing.T) {
 	var told error
-	l, err := New(deaf{}, Options{OnError: func(_ *http.Request, err error) { told = err }})
+	l, err := New(unavailableDecider{}, Options{OnError: func(_ *http.Request, err error) { told = err }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func TestDenyAllocatesLittle(t *testing.T) {
 		t.Skip("with the race detector pools forget at random")
 	}
 	w, v, req := newWriter(t), overLimit(), request("/")
-	rw := &discarding{header: http.Header{}}
+	rw := &discardingWriter{header: http.Header{}}
 	deny := func() {
 		clear(rw.header)
 		w.Deny(rw, req, v)
@@ -98,9 +98,9 @@ func TestDenyAllocatesLittle(t *testing.T) {
 	}
 }
 
-// discarding is a response that is thrown away.
-type discarding struct{ header http.Header }
+// discardingWriter is a response that is thrown away.
+type discardingWriter struct{ header http.Header }
 
-func (d *discarding) Header() http.Header         { return d.header }
-func (d *discarding) WriteHeader(int)             {}
-func (d *discarding) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discardingWriter) Header() http.Header         { return d.header }
+func (d *discardingWriter) WriteHeader(int)             {}
+func (d *discardingWriter) Write(p []byte) (int, error) { return len(p), nil }

@@ -84,7 +84,7 @@ type Reader struct {
 	proxyHeader proxyHeader
 	idHeader    string // canonical
 	trusted     []netip.Prefix
-	wanted      atomic.Pointer[wanted]
+	wanted      atomic.Pointer[readPlan]
 	bodies      atomic.Int64 // bytes of bodies that were read and not yet passed on
 }
 
@@ -243,7 +243,7 @@ func checkShape(req *http.Request, id, idHeader string) error {
 }
 
 // sources returns what the rules read, recomputed when that changes.
-func (r *Reader) sources() *wanted {
+func (r *Reader) sources() *readPlan {
 	now := r.options.Sources()
 	w := r.wanted.Load()
 	if w != nil && len(w.of) == len(now) && (len(now) == 0 || &w.of[0] == &now[0]) {

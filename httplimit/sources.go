@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-io/penstock/internal/onevalue"
 )
 
-// wanted is what the rules read from a request, prepared for reading.
-type wanted struct {
+// readPlan is what the rules read from a request, prepared for reading.
+type readPlan struct {
 	of     []attribute.Source // as given, to detect a change
 	parts  []attribute.Source // each name once, headers in the canonical form of net/http
 	claims bool
@@ -28,8 +28,8 @@ type wanted struct {
 // alwaysThere are the attributes of every request.
 var alwaysThere = []string{"ip", "method", "host", "path"}
 
-func newWanted(of []attribute.Source, idHeader string, keyHeaders []string) *wanted {
-	w := &wanted{of: of, headers: []string{idHeader}}
+func newWanted(of []attribute.Source, idHeader string, keyHeaders []string) *readPlan {
+	w := &readPlan{of: of, headers: []string{idHeader}}
 	names := slices.Clone(alwaysThere)
 	for _, s := range of {
 		if slices.Contains(names, s.Attribute) {
@@ -52,7 +52,7 @@ func newWanted(of []attribute.Source, idHeader string, keyHeaders []string) *wan
 
 // read adds the attributes that the request has. It rejects a request that has one of them twice: the server
 // behind might use another one than is counted.
-func (w *wanted) read(r *Reader, req *http.Request, c *penstock.Call) error {
+func (w *readPlan) read(r *Reader, req *http.Request, c *penstock.Call) error {
 	if c.ID != "" || len(w.headers) > 1 {
 		if err := onevalue.CheckAliases(req.Header, w.headers...); err != nil {
 			return badRequest(err)

@@ -13,7 +13,7 @@ const (
 )
 
 // A position is a position in the text that is being read.
-type position = strictdoc.Spot
+type position = strictdoc.Position
 
 // The following functions make nodes from values, for writing.
 

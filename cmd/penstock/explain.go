@@ -57,7 +57,7 @@ from headers, cookies and so on, by the names that the rules give them.`,
 			if err != nil {
 				return err
 			}
-			return a.tellExplained(&explained{Explanation: admin.Explain(snapshot, call, penstock.InstantOf(now), nil)})
+			return a.tellExplained(&explainResult{Explanation: admin.Explain(snapshot, call, penstock.InstantOf(now), nil)})
 		},
 	}
 	flags.add(c)
@@ -68,7 +68,7 @@ from headers, cookies and so on, by the names that the rules give them.`,
 	return c
 }
 
-func (a *app) tellExplained(e *explained) error {
+func (a *app) tellExplained(e *explainResult) error {
 	if a.json() {
 		return a.writeJSON(e)
 	}
@@ -101,7 +101,7 @@ func (a *app) tellExplained(e *explained) error {
 }
 
 // reasons returns the line of a rule: why it does not match, or what it does.
-func reasons(r *admin.Considered) string {
+func reasons(r *admin.RuleExplanation) string {
 	if !r.Applies {
 		return r.Why
 	}

@@ -24,7 +24,7 @@ func TestExplainAsksTheServer(t *testing.T) {
 	explain := func() (now map[string]clientState) {
 		t.Helper()
 		code, out, errs := p.run(t, "explain", "--timeout", nodetest.Timeout.String(), "-o", "json", "path=/search", "user=u1")
-		var found explained
+		var found explainResult
 		if err := json.Unmarshal([]byte(out), &found); err != nil || code != exitYes || len(found.Rules) != 2 {
 			t.Fatalf("exit status %d, %v: %s%s", code, err, out, errs)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 )
 
-// explained is how rules treat a request and, if a server was asked, the current state of its client.
-type explained struct {
+// explainResult is how rules treat a request and, if a server was asked, the current state of its client.
+type explainResult struct {
 	*admin.Explanation
 	Now []clientState `json:"now,omitempty"`
 }
@@ -51,7 +51,7 @@ func (s *clientState) text() string {
 
 // explainByServer asks a node how its rules treat a request and, unless other is set, for the state of the
 // client.
-func (a *app) explainByServer(ctx context.Context, server *adminFlags, call *penstock.Call, now time.Time, other bool) (*explained, error) {
+func (a *app) explainByServer(ctx context.Context, server *adminFlags, call *penstock.Call, now time.Time, other bool) (*explainResult, error) {
 	client, err := server.client(a)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (a *app) explainByServer(ctx context.Context, server *adminFlags, call *pen
 	for _, attribute := range call.Attributes {
 		question.Attributes[attribute.Name] = attribute.Value
 	}
-	found := &explained{}
+	found := &explainResult{}
 	if err := client.ask(ctx, http.MethodPost, "/v1/explain", question, &found.Explanation); err != nil || other {
 		return found, err
 	}

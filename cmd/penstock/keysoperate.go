@@ -98,7 +98,7 @@ func (o *operation) run(ctx context.Context, a *app, args []string, method, path
 	if err != nil {
 		return err
 	}
-	var told admin.Done
+	var told admin.ChangeResult
 	if err := client.ask(ctx, method, path, question, &told); err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func TestUsersAndTokensCommands(t *testing.T) {
 			says(exitNo, "", "does not exist", "users", "remove", "bob")
 			says(exitYes, "ann   admin", "", "users", "list")
 
-			var audit admin.Deeds
+			var audit admin.AuditPage
 			_, body := p.request(t, "GET", "admin", "/v1/audit", "", "Authorization", "Bearer "+p.token(t))
 			if err := json.Unmarshal([]byte(body), &audit); err != nil || audit.Events[0].Action != "user-remove" || audit.Events[0].Detail != "bob, who was operator" {
 				t.Errorf("%v %s", err, body)

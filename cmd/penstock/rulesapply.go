@@ -44,8 +44,8 @@ func (f *changeFlags) change(a *app, current int64) ruledb.Change {
 	return c
 }
 
-// A changed is the result of apply or rollback.
-type changed struct {
+// A changeResult is the result of apply or rollback.
+type changeResult struct {
 	Applied   bool              `json:"applied"`
 	Version   *versionJSON      `json:"version,omitempty"` // the saved one, or the current one if nothing was saved
 	Changes   []rulediff.Change `json:"changes,omitempty"`
@@ -124,7 +124,7 @@ func (a *app) dryApply(ctx context.Context, file rules.File, flags *changeFlags)
 	if err != nil {
 		return a.tellRefused(err, warnings)
 	}
-	result := changed{Problems: warnings}
+	result := changeResult{Problems: warnings}
 	var current ruledb.Version
 	base, err := a.openRules(ctx, &flags.databaseFlags, false)
 	if err == nil {
@@ -166,7 +166,7 @@ func changesBetween(ctx context.Context, current ruledb.Version, file rules.File
 // tellUnchanged publishes the current rules again, in case that failed the last time.
 func (a *app) tellUnchanged(ctx context.Context, base *rulebase, current ruledb.Version) error {
 	shown := shownVersion(current)
-	result := changed{Applied: true, Version: &shown}
+	result := changeResult{Applied: true, Version: &shown}
 	if base.redis != nil {
 		err := base.redis.Publish(ctx, current.Text())
 		if base.publishError(err) != nil {
@@ -179,9 +179,9 @@ func (a *app) tellUnchanged(ctx context.Context, base *rulebase, current ruledb.
 	return a.tellChanged(&result, fmt.Sprintf("version %d has these rules already", current.Number))
 }
 
-func (a *app) tellApplied(ctx context.Context, base *rulebase, before ruledb.Version, applied ruleservice.Applied) error {
+func (a *app) tellApplied(ctx context.Context, base *rulebase, before ruledb.Version, applied ruleservice.ApplyResult) error {
 	shown := shownVersion(applied.Version)
-	result := changed{Applied: true, Version: &shown, Changes: changesBetween(ctx, before, documentOf(applied.Version)), Problems: applied.Warnings}
+	result := changeResult{Applied: true, Version: &shown, Changes: changesBetween(ctx, before, documentOf(applied.Version)), Problems: applied.Warnings}
 	if base.redis != nil && applied.PublishErr == nil {
 		result.Published = base.redis.String()
 	}
@@ -194,7 +194,7 @@ func (a *app) tellApplied(ctx context.Context, base *rulebase, before ruledb.Ver
 	return nil
 }
 
-func (a *app) tellChanged(result *changed, summary string) error {
+func (a *app) tellChanged(result *changeResult, summary string) error {
 	if a.json() {
 		return a.writeJSON(result)
 	}
@@ -224,7 +224,7 @@ func (a *app) tellRefused(err error, warnings rules.Problems) error {
 
 func (a *app) tellMistakes(problems rules.Problems) error {
 	if a.json() {
-		return errors.Join(a.writeJSON(changed{Problems: problems}), no(nil))
+		return errors.Join(a.writeJSON(changeResult{Problems: problems}), no(nil))
 	}
 	for _, p := range problems {
 		fmt.Fprintln(a.stderr, p)
@@ -236,7 +236,7 @@ func (a *app) tellMistakes(problems rules.Problems) error {
 func (a *app) tellConflict(c *ruledb.Conflict) error {
 	if a.json() {
 		shown := shownVersion(c.Current)
-		return errors.Join(a.writeJSON(changed{Version: &shown, Conflict: c.Error(), Diff: c.Diff()}), no(nil))
+		return errors.Join(a.writeJSON(changeResult{Version: &shown, Conflict: c.Error(), Diff: c.Diff()}), no(nil))
 	}
 	fmt.Fprint(a.stdout, c.Diff())
 	return no(c)

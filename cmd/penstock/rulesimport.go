@@ -50,8 +50,8 @@ Exit status: 0 if there are rules, 1 if the configuration has mistakes.`,
 	return c
 }
 
-// imported is what -o json prints.
-type imported struct {
+// importResult is what -o json prints.
+type importResult struct {
 	Document *rules.Document `json:"document"`
 	Notes    []string        `json:"notes"`
 }
@@ -77,7 +77,7 @@ func (a *app) importEnvoy(ctx context.Context, path string, o envoyratelimit.Opt
 	doc, notes := config.Convert()
 	fmt.Fprintf(a.stderr, "%s, %s\n", spelling.Count(len(doc.Rules), "rule"), spelling.Count(len(notes), "note"))
 	if a.json() {
-		return a.writeJSON(imported{doc, append([]string{}, notes...)})
+		return a.writeJSON(importResult{doc, append([]string{}, notes...)})
 	}
 	for _, note := range notes {
 		if _, err := fmt.Fprintf(a.stdout, "# %s\n", strings.Join(strings.Fields(note), " ")); err != nil {

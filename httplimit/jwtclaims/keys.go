@@ -25,7 +25,7 @@ const (
 // fetched returns keys that are kept as the issuer publishes them.
 func (o *Options) fetched(ctx context.Context) (jwt.Keyfunc, error) {
 	client := *cmp.Or(o.Client, http.DefaultClient)
-	client.Transport = bounded{client.Transport}
+	client.Transport = boundedTransport{client.Transport}
 	keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{o.JWKSURL}, keyfunc.Override{
 		Client:            &client,
 		HTTPTimeout:       fetchWithin,
@@ -51,10 +51,10 @@ func (o *Options) fetchError(err error) error {
 	return fmt.Errorf("cannot fetch JWKS from %s: %w", urlform.Redact(o.JWKSURL), err)
 }
 
-// bounded truncates an answer that is too long, which is then not valid JSON.
-type bounded struct{ http.RoundTripper }
+// boundedTransport truncates an answer that is too long, which is then not valid JSON.
+type boundedTransport struct{ http.RoundTripper }
 
-func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+func (b boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	next := b.RoundTripper
 	if next == nil {
 		next = http.DefaultTransport

@@ -30,7 +30,7 @@ func (o *Options) find(f fields, name string) (string, bool) {
 
 // value returns an attribute in the form in which a gateway passes it to rules.
 func (o *Options) value(f fields, a *Attribute) (value string, ok bool) {
-	if n, ok := f.(namedFields); ok && n.naming == replay {
+	if n, ok := f.(namedFields); ok && n.fieldNames == replay {
 		return n.lookup("attributes." + a.Name)
 	}
 	_, named := o.Fields[a.Name]

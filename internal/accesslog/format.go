@@ -70,8 +70,8 @@ type entry struct {
 	took   time.Duration // negative: unknown
 	fields fields
 
-	cost     int64     // 0: unknown
-	recorded *Recorded // of a replay log
+	cost     int64            // 0: unknown
+	recorded *RecordedVerdict // of a replay log
 }
 
 // fields returns the values of a line by name.

@@ -37,12 +37,12 @@ type Request struct {
 	Took       time.Duration // negative: unknown
 	Status     int           // of the response; 0: unknown
 	Attributes []penstock.Attribute
-	Cost       int64     // 0: unknown
-	Recorded   *Recorded // of a replay log
+	Cost       int64            // 0: unknown
+	Recorded   *RecordedVerdict // of a replay log
 }
 
-// Recorded is the decision made when the log was written.
-type Recorded struct {
+// RecordedVerdict is the decision made when the log was written.
+type RecordedVerdict struct {
 	Allowed bool
 	Exact   bool // decided on the shared counters, as in a replay
 }
@@ -78,7 +78,7 @@ type Stats struct {
 type Log struct {
 	options  Options
 	sources  []*source
-	order    order
+	order    reorderBuffer
 	stats    Stats
 	missing  []int64
 	read     atomic.Int64

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A naming lists the field names that logs use for what every request has. The first one that a line has applies.
-type naming struct {
+// A fieldNames lists the field names that logs use for what every request has. The first one that a line has applies.
+type fieldNames struct {
 	names map[string][]string
 	unit  time.Duration // of a duration without a unit
 	ends  bool          // the time is the end of the request
@@ -22,7 +22,7 @@ type naming struct {
 }
 
 // generic is a guess that covers the JSON that many servers are configured to write.
-var generic = &naming{unit: time.Second, header: "headers.%s", names: map[string][]string{
+var generic = &fieldNames{unit: time.Second, header: "headers.%s", names: map[string][]string{
 	fieldTime:     {"time", "ts", "timestamp", "@timestamp", "start_time", "time_iso8601", "time_local", "StartUTC", "date"},
 	fieldDuration: {"duration", "request_time", "latency", "elapsed"},
 	fieldIP:       {"ip", "client_ip", "remote_addr", "remote_ip", "clientip", "ClientHost", "client"},
@@ -36,7 +36,7 @@ var generic = &naming{unit: time.Second, header: "headers.%s", names: map[string
 	fieldReferer:  {"referer", "http_referer"},
 }}
 
-var caddy = &naming{unit: time.Second, ends: true, header: "request.headers.%s", names: map[string][]string{
+var caddy = &fieldNames{unit: time.Second, ends: true, header: "request.headers.%s", names: map[string][]string{
 	fieldTime:     {"ts"},
 	fieldDuration: {"duration"},
 	fieldIP:       {"request.client_ip", "request.remote_ip"},
@@ -50,7 +50,7 @@ var caddy = &naming{unit: time.Second, ends: true, header: "request.headers.%s",
 	fieldReferer:  {"request.headers.Referer"},
 }}
 
-var envoy = &naming{unit: time.Millisecond, names: map[string][]string{
+var envoy = &fieldNames{unit: time.Millisecond, names: map[string][]string{
 	fieldTime:     {"start_time"},
 	fieldDuration: {"duration"},
 	fieldIP:       {"downstream_remote_address", "downstream_remote_address_without_port"},
@@ -64,14 +64,14 @@ var envoy = &naming{unit: time.Millisecond, names: map[string][]string{
 
 // replay is the log that Penstock writes of its own decisions. It contains attributes in the form that rules
 // read.
-var replay = &naming{unit: time.Second, names: map[string][]string{
+var replay = &fieldNames{unit: time.Second, names: map[string][]string{
 	fieldTime:   {"time"},
 	fieldIP:     {"attributes.ip"},
 	fieldMethod: {"attributes.method"},
 	fieldPath:   {"attributes.path"},
 }}
 
-var cloudfront = &naming{unit: time.Second, ends: true, header: "cs(%s)", names: map[string][]string{
+var cloudfront = &fieldNames{unit: time.Second, ends: true, header: "cs(%s)", names: map[string][]string{
 	fieldTime:     {"date time"},
 	fieldDuration: {"time-taken"},
 	fieldIP:       {"c-ip"},
@@ -85,15 +85,15 @@ var cloudfront = &naming{unit: time.Second, ends: true, header: "cs(%s)", names:
 	fieldReferer:  {"cs(Referer)"},
 }}
 
-// A reading is a naming with the user's settings.
-type reading struct {
-	*naming
+// A fieldReader is a naming with the user's settings.
+type fieldReader struct {
+	*fieldNames
 	names map[string][]string
 	zone  *time.Location
 }
 
-func newReading(o *Options, n *naming) reading {
-	r := reading{n, map[string][]string{}, o.Location}
+func newReading(o *Options, n *fieldNames) fieldReader {
+	r := fieldReader{n, map[string][]string{}, o.Location}
 	for name, candidates := range n.names {
 		r.names[name] = candidates
 	}
@@ -105,7 +105,7 @@ func newReading(o *Options, n *naming) reading {
 
 // namedFields are the values of one line, by the log's own names and by those that all formats share.
 type namedFields struct {
-	*reading
+	*fieldReader
 	lookup func(name string) (string, bool)
 }
 
@@ -142,7 +142,7 @@ func (f namedFields) part(name, value string) (string, bool) {
 		_, path, _ := splitTarget(value)
 		return path, true
 	case fieldAgent, fieldReferer:
-		if f.naming == cloudfront {
+		if f.fieldNames == cloudfront {
 			if plain, err := url.PathUnescape(value); err == nil {
 				return plain, true
 			}
@@ -152,7 +152,7 @@ func (f namedFields) part(name, value string) (string, bool) {
 }
 
 // finish fills an entry from the fields of its line.
-func (r *reading) finish(e *entry, lookup func(name string) (string, bool)) error {
+func (r *fieldReader) finish(e *entry, lookup func(name string) (string, bool)) error {
 	f := namedFields{r, lookup}
 	text, ok := f.first(fieldTime)
 	if !ok {
@@ -170,7 +170,7 @@ func (r *reading) finish(e *entry, lookup func(name string) (string, bool)) erro
 		at = at.Add(-took)
 	}
 	*e = entry{at: at, whole: whole, took: took, fields: f}
-	if r.naming == replay {
+	if r.fieldNames == replay {
 		return e.record(lookup)
 	}
 	return nil
@@ -187,7 +187,7 @@ func (e *entry) record(lookup func(name string) (string, bool)) error {
 	if !said || !too {
 		return errors.New("no verdict: allowed and quality are missing")
 	}
-	e.recorded = &Recorded{Allowed: allowed == "true", Exact: quality == "exact"}
+	e.recorded = &RecordedVerdict{Allowed: allowed == "true", Exact: quality == "exact"}
 	return nil
 }
 
@@ -203,9 +203,9 @@ func parseDuration(text string, unit time.Duration) time.Duration {
 }
 
 // A jsonParser reads one object per line.
-type jsonParser struct{ reading }
+type jsonParser struct{ fieldReader }
 
-func newJSON(o *Options, n *naming) *jsonParser { return &jsonParser{newReading(o, n)} }
+func newJSON(o *Options, n *fieldNames) *jsonParser { return &jsonParser{newReading(o, n)} }
 
 func (p *jsonParser) parse(line string, e *entry) error {
 	if !strings.HasPrefix(strings.TrimLeft(line, " \t"), "{") {
@@ -260,17 +260,17 @@ func jsonText(value any) (string, bool) {
 
 // A tableParser reads columns whose names are in the first line.
 type tableParser struct {
-	reading
+	fieldReader
 	comma   rune
 	columns map[string]int
 }
 
-func newTable(o *Options, n *naming, comma rune) *tableParser {
-	return &tableParser{reading: newReading(o, n), comma: comma}
+func newTable(o *Options, n *fieldNames, comma rune) *tableParser {
+	return &tableParser{fieldReader: newReading(o, n), comma: comma}
 }
 
 func (p *tableParser) parse(line string, e *entry) error {
-	if names, ok := strings.CutPrefix(line, "#Fields:"); ok && p.naming == cloudfront {
+	if names, ok := strings.CutPrefix(line, "#Fields:"); ok && p.fieldNames == cloudfront {
 		p.name(strings.Fields(names))
 		return errSkip
 	}
@@ -282,7 +282,7 @@ func (p *tableParser) parse(line string, e *entry) error {
 		return err
 	}
 	if p.columns == nil {
-		if p.naming == cloudfront {
+		if p.fieldNames == cloudfront {
 			return errors.New("no line #Fields: before it")
 		}
 		if len(values) < 2 {

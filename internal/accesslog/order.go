@@ -15,15 +15,15 @@ type item struct {
 	status     int16
 	attributes []penstock.Attribute
 	cost       int64
-	recorded   *Recorded
+	recorded   *RecordedVerdict
 }
 
 // maxWaiting bounds the waiting requests, however many a window has.
 const maxWaiting = 200_000
 
-// An order sorts requests that are out of order by less than its window. It spreads requests whose times are
+// An reorderBuffer sorts requests that are out of order by less than its window. It spreads requests whose times are
 // whole seconds evenly over their second.
-type order struct {
+type reorderBuffer struct {
 	window int64 // µs
 	newest int64
 	last   int64 // time of the last one returned
@@ -31,7 +31,7 @@ type order struct {
 	batch  []item
 }
 
-func (o *order) add(i item) {
+func (o *reorderBuffer) add(i item) {
 	o.newest = max(o.newest, i.at)
 	o.heap = append(o.heap, i)
 	for at := len(o.heap) - 1; at > 0; {
@@ -44,12 +44,12 @@ func (o *order) add(i item) {
 	}
 }
 
-func (o *order) before(i, j int) bool {
+func (o *reorderBuffer) before(i, j int) bool {
 	a, b := &o.heap[i], &o.heap[j]
 	return a.at < b.at || a.at == b.at && a.sequence < b.sequence
 }
 
-func (o *order) pop() item {
+func (o *reorderBuffer) pop() item {
 	top, end := o.heap[0], len(o.heap)-1
 	o.heap[0] = o.heap[end]
 	o.heap[end] = item{}
@@ -71,7 +71,7 @@ func (o *order) pop() item {
 }
 
 // next returns the oldest request if no earlier one can come, or if there are no more.
-func (o *order) next(ended bool) (i item, late, ok bool) {
+func (o *reorderBuffer) next(ended bool) (i item, late, ok bool) {
 	for len(o.heap) > 0 && (ended || len(o.heap) >= maxWaiting || o.heap[0].at < o.newest-o.window) {
 		i = o.pop()
 		if i.whole {
@@ -87,7 +87,7 @@ func (o *order) next(ended bool) (i item, late, ok bool) {
 }
 
 // spread distributes the requests of one second evenly, in the order in which they were read.
-func (o *order) spread(first item) {
+func (o *reorderBuffer) spread(first item) {
 	o.batch = append(o.batch[:0], first)
 	for len(o.heap) > 0 && o.heap[0].at == first.at && o.heap[0].whole {
 		o.batch = append(o.batch, o.pop())

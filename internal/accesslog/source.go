@@ -33,13 +33,13 @@ type source struct {
 	has  bool
 }
 
-// counting counts the bytes read from a file, before decompression.
-type counting struct {
+// countingReader counts the bytes read from a file, before decompression.
+type countingReader struct {
 	io.Reader
 	read *atomic.Int64
 }
 
-func (c counting) Read(p []byte) (int, error) {
+func (c countingReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.read.Add(int64(n))
 	return n, err
@@ -67,7 +67,7 @@ func openSource(path string, o *Options, read *atomic.Int64) (s *source, size in
 		}
 		raw, size = file, info.Size()
 	}
-	if err := s.begin(counting{raw, read}, o); err != nil {
+	if err := s.begin(countingReader{raw, read}, o); err != nil {
 		s.Close()
 		return nil, 0, fmt.Errorf("%s: %w", s.name, err)
 	}

@@ -66,8 +66,8 @@ type identity struct {
 	scopes []string      // none: all
 }
 
-// A caller is the client of the admin API that sent a request.
-type caller struct {
+// A principal is the client of the admin API that sent a request.
+type principal struct {
 	identity
 	credential credential
 	address    netip.Addr // of its connection
@@ -75,7 +75,7 @@ type caller struct {
 }
 
 // String identifies the client in the audit log: by the name of the user or token, role and address.
-func (c *caller) String() string {
+func (c *principal) String() string {
 	who := "nobody"
 	switch {
 	case c.user != nil && c.token != nil:
@@ -138,8 +138,8 @@ func (a *access) granted(token string) (found *grant) {
 
 // admit identifies the client and checks that it may use the route. With a problem, it still returns what is known of
 // the client.
-func (a *access) admit(r *http.Request, to *route) (caller, *Problem) {
-	who := caller{identity: identity{role: Anybody}, address: addressOf(r)}
+func (a *access) admit(r *http.Request, to *route) (principal, *Problem) {
+	who := principal{identity: identity{role: Anybody}, address: addressOf(r)}
 	if to.role == Anybody {
 		return who, nil
 	}
@@ -156,7 +156,7 @@ func (a *access) admit(r *http.Request, to *route) (caller, *Problem) {
 }
 
 // recognise identifies the client by the request's token or session.
-func (a *access) recognise(r *http.Request, who *caller) *Problem {
+func (a *access) recognise(r *http.Request, who *principal) *Problem {
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, ok := strings.CutPrefix(header, "Bearer ")
 		if !ok {
@@ -177,7 +177,7 @@ func (a *access) recognise(r *http.Request, who *caller) *Problem {
 }
 
 // byToken identifies the client by a token: of the configuration, or an API token.
-func (a *access) byToken(ctx context.Context, token string, who *caller) *Problem {
+func (a *access) byToken(ctx context.Context, token string, who *principal) *Problem {
 	if g := a.granted(token); g != nil {
 		who.credential = credential{grant: g}
 		return a.resolve(ctx, who)
@@ -206,7 +206,7 @@ func errOver(why string) *Problem { return refuse(http.StatusUnauthorized, Unaut
 
 // resolve sets who a client is by its credential, and what it may do now: users and tokens can be changed and removed
 // at any time.
-func (a *access) resolve(ctx context.Context, who *caller) *Problem {
+func (a *access) resolve(ctx context.Context, who *principal) *Problem {
 	c := &who.credential
 	if c.grant != nil {
 		who.identity = identity{role: c.grant.role}
@@ -230,7 +230,7 @@ func (a *access) resolve(ctx context.Context, who *caller) *Problem {
 	return nil
 }
 
-func (a *access) resolveToken(people *roster, who *caller) *Problem {
+func (a *access) resolveToken(people *roster, who *principal) *Problem {
 	t := people.tokens[who.credential.token]
 	if t == nil {
 		return errOver("the token was revoked")
@@ -250,7 +250,7 @@ func (a *access) resolveToken(people *roster, who *caller) *Problem {
 }
 
 // still reports whether a client may go on with what it has begun: its session is open, and its role is the same.
-func (a *access) still(ctx context.Context, who *caller) bool {
+func (a *access) still(ctx context.Context, who *principal) bool {
 	if who.session != nil && !a.sessions.lasts(who.session) {
 		return false
 	}

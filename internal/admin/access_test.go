@@ -14,7 +14,7 @@ import (
 )
 
 // login starts a session and returns its cookie.
-func (s *stand) login(token string) *http.Cookie {
+func (s *testAdmin) login(token string) *http.Cookie {
 	s.t.Helper()
 	w := s.serve(s.request("POST", "/v1/session", object("token", token)))
 	if w.Code != http.StatusOK {
@@ -84,7 +84,7 @@ func TestEveryRouteWithEveryAccess(t *testing.T) {
 }
 
 // routeRequest returns a request without effect: bodies are missing, and streams have ended.
-func (s *stand) routeRequest(route admin.Route) *http.Request {
+func (s *testAdmin) routeRequest(route admin.Route) *http.Request {
 	over, end := context.WithCancel(s.t.Context())
 	end()
 	r := s.request(route.Method, strings.NewReplacer("{number}", "1", "{name}", "per-user", "{id}", "none").Replace(route.Path), "")

@@ -28,8 +28,8 @@ type Options struct {
 	Hosts       webguard.Hosts
 
 	Status func() Status
-	Nodes  func() []membership.Known // nodes that share the limits, this one first
-	Ready  func() error              // why no requests should be sent to this node; nil: it is ready
+	Nodes  func() []membership.KnownNode // nodes that share the limits, this one first
+	Ready  func() error                  // why no requests should be sent to this node; nil: it is ready
 
 	// People opens the database with users and API tokens; nil: that of the rules, if there is one.
 	People func(context.Context) (*ruledb.DB, error)
@@ -111,13 +111,13 @@ type Admin struct {
 	people    *directory
 	sessions  *sessions
 	logins    *logins
-	veil      *veil
-	reveals   *reveals
-	turns     *turns // for expensive work
+	veil      *masker
+	reveals   *revealLog
+	turns     *workSlots // for expensive work
 	baselines baselines
 	beat      time.Duration // between two heartbeats of a stream
 
-	overviews, tails places // open streams
+	overviews, tails streamSlots // open streams
 	lookEvery        time.Duration
 
 	draining context.Context
@@ -152,7 +152,7 @@ func New(o Options) (*Admin, error) {
 		o.Now = time.Now
 	}
 	if o.Fleet == nil {
-		o.Fleet = fleet.New(fleet.Options{Traffic: o.Traffic, Members: func() []membership.Known { return o.Nodes()[:1] }})
+		o.Fleet = fleet.New(fleet.Options{Traffic: o.Traffic, Members: func() []membership.KnownNode { return o.Nodes()[:1] }})
 	}
 	veil := newVeil(o.Rules.Compile.Secret)
 	logins, err := newLogins(o, &refusals{log: o.Log, veil: veil, now: o.Now})

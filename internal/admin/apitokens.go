@@ -45,7 +45,7 @@ type NewToken struct {
 	Secret string `json:"secret"`
 }
 
-func (a *Admin) listTokens(x *exchange) (any, error) {
+func (a *Admin) listTokens(x *apiRequest) (any, error) {
 	all, _, err := a.readPeople(x)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (a *Admin) listTokens(x *exchange) (any, error) {
 }
 
 // mayManage reports whether the client may see and revoke tokens of an owner.
-func (c *caller) mayManage(owner int64) bool {
+func (c *principal) mayManage(owner int64) bool {
 	return c.role >= Administrator || c.user != nil && c.user.ID == owner
 }
 
@@ -84,7 +84,7 @@ type askedToken struct {
 	Service bool     `json:"service"` // it belongs to no user
 }
 
-func (a *Admin) createToken(x *exchange) (any, error) {
+func (a *Admin) createToken(x *apiRequest) (any, error) {
 	var asked askedToken
 	if err := x.read(&asked); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (a *Admin) createToken(x *exchange) (any, error) {
 
 // newToken returns the token that is asked for, or everything that is wrong with it. It cannot do more, in other
 // scopes or for longer than what the client itself has authenticated with.
-func (a *Admin) newToken(x *exchange, asked *askedToken) (*ruledb.Token, error) {
+func (a *Admin) newToken(x *apiRequest, asked *askedToken) (*ruledb.Token, error) {
 	var mistakes mistakeList
 	now := a.Now().UTC().Truncate(time.Microsecond)
 	t := &ruledb.Token{ID: strings.ToLower(rand.Text()[:8]), Name: asked.Name, Role: asked.Role.String(), Scopes: asked.Scopes, By: x.who.String(), Created: now}
@@ -140,14 +140,14 @@ func (a *Admin) newToken(x *exchange, asked *askedToken) (*ruledb.Token, error) 
 }
 
 // A mistakeList is what is wrong with a request.
-type mistakeList []wire.Mistake
+type mistakeList []wire.FieldError
 
 func (m *mistakeList) add(at, format string, args ...any) {
-	*m = append(*m, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})
+	*m = append(*m, wire.FieldError{At: at, Message: fmt.Sprintf(format, args...)})
 }
 
 // checkScopes adds what is wrong with the scopes of a new token.
-func (a *Admin) checkScopes(x *exchange, asked *askedToken, mistakes *mistakeList) {
+func (a *Admin) checkScopes(x *apiRequest, asked *askedToken, mistakes *mistakeList) {
 	for _, s := range asked.Scopes {
 		if !slices.Contains(a.scopes(), s) {
 			mistakes.add("scopes", "unknown scope %.40q: must be one of %s", s, strings.Join(a.scopes(), ", "))
@@ -159,7 +159,7 @@ func (a *Admin) checkScopes(x *exchange, asked *askedToken, mistakes *mistakeLis
 }
 
 // expiry returns when a new token expires, and adds what is wrong with that.
-func expiry(x *exchange, asked *askedToken, now time.Time, mistakes *mistakeList) (at time.Time) {
+func expiry(x *apiRequest, asked *askedToken, now time.Time, mistakes *mistakeList) (at time.Time) {
 	switch days := asked.Days; {
 	case days == nil:
 		mistakes.add("days", "is missing: how many days it lasts, 0 if it does not expire")
@@ -182,7 +182,7 @@ func within(scopes, others []string) bool {
 	return len(scopes) > 0 && !slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(others, s) })
 }
 
-func (a *Admin) revokeToken(x *exchange) (any, error) {
+func (a *Admin) revokeToken(x *apiRequest) (any, error) {
 	db, err := a.people.database(x.r.Context())
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (a *Admin) revokeToken(x *exchange) (any, error) {
 
 // revokes returns whose tokens the client may revoke; 0: anybody's. A token does not revoke one that may do more, so
 // that anyone who finds it cannot lock out its user.
-func (a *Admin) revokes(x *exchange, id string) (owner int64, _ *Problem) {
+func (a *Admin) revokes(x *apiRequest, id string) (owner int64, _ *Problem) {
 	if x.who.role >= Administrator {
 		return 0, nil
 	}

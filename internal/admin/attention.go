@@ -70,7 +70,7 @@ const (
 // judgedOver is the period that is compared with the baseline.
 const judgedOver = 5 * time.Minute
 
-func (a *Admin) attention(x *exchange) (any, error) {
+func (a *Admin) attention(x *apiRequest) (any, error) {
 	if err := x.query().err(); err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func statusFindings(s *Status) (found []Finding) {
 }
 
 // nodeFindings compares the nodes with each other.
-func nodeFindings(nodes []membership.Known, asked []fleet.Node, now time.Time) (found []Finding) {
+func nodeFindings(nodes []membership.KnownNode, asked []fleet.Node, now time.Time) (found []Finding) {
 	add := func(severity, kind, node, text string) {
 		found = append(found, Finding{Severity: severity, Kind: kind, Node: node, Text: "Node " + node + " " + text, Action: Action{"Check the node", "/system"}})
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/internal/ruledb"
 )
 
-// A Deed is one entry of the audit log.
-type Deed struct {
+// A AuditEntry is one entry of the audit log.
+type AuditEntry struct {
 	Number  int64     `json:"number"`
 	At      time.Time `json:"at"`
 	Actor   string    `json:"actor"`
@@ -21,13 +21,13 @@ type Deed struct {
 // A Detail describes the change in words. It contains the attributes of clients as name="value".
 type Detail string
 
-// Deeds are a page of the audit log.
-type Deeds struct {
-	Events []Deed `json:"events"`         // newest first
-	Next   int64  `json:"next,omitempty"` // the next page starts before this one
+// AuditPage are a page of the audit log.
+type AuditPage struct {
+	Events []AuditEntry `json:"events"`         // newest first
+	Next   int64        `json:"next,omitempty"` // the next page starts before this one
 }
 
-func (a *Admin) audit(x *exchange) (any, error) {
+func (a *Admin) audit(x *apiRequest) (any, error) {
 	db, before, limit, err := a.page(x, a.auditDatabase)
 	if err != nil {
 		return nil, err
@@ -36,9 +36,9 @@ func (a *Admin) audit(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := Deeds{Events: []Deed{}}
+	page := AuditPage{Events: []AuditEntry{}}
 	for _, e := range found {
-		page.Events = append(page.Events, Deed{e.Number, e.At, e.Actor, e.Action, e.Version, Detail(e.Detail)})
+		page.Events = append(page.Events, AuditEntry{e.Number, e.At, e.Actor, e.Action, e.Version, Detail(e.Detail)})
 	}
 	if n := len(found); n == limit {
 		page.Next = found[n-1].Number
@@ -56,7 +56,7 @@ func (a *Admin) auditDatabase(ctx context.Context) (*ruledb.DB, error) {
 
 // record adds a change to the audit log, which is in a database or, without one, in the server log.
 // The change has already been made, so a failure to record it is not an error.
-func (a *Admin) record(x *exchange, action, detail string) {
+func (a *Admin) record(x *apiRequest, action, detail string) {
 	if len(detail) > ruledb.MaxMessage {
 		detail = strings.ToValidUTF8(detail[:ruledb.MaxMessage], "")
 	}

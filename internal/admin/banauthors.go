@@ -41,7 +41,7 @@ func (a *Admin) bansByHand(ctx context.Context) (found auditedBans) {
 
 // of returns who imposed a ban and why. A ban whose end no entry explains was imposed by the rule's penalty.
 func (all auditedBans) of(b *Ban) (author, reason string) {
-	key := (&DoneKey{Rule: b.Rule, Key: Echo(b.Key)}).String()
+	key := (&ChangedKey{Rule: b.Rule, Key: EchoedAttributes(b.Key)}).String()
 	for i := range all {
 		e := &all[i]
 		length, rest, ok := strings.Cut(strings.TrimPrefix(e.Detail, "for "), " ")

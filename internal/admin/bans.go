@@ -34,7 +34,7 @@ const bansPerPage = 200
 
 // listBans lists the active bans, in pages over the clients of all rules with a penalty. A page can be empty without
 // being the last.
-func (a *Admin) listBans(x *exchange) (any, error) {
+func (a *Admin) listBans(x *apiRequest) (any, error) {
 	q := x.query()
 	cursor, err := url.ParseQuery(q.text("cursor"))
 	if err != nil || len(q.text("cursor")) > 1024 {
@@ -73,7 +73,7 @@ func (a *Admin) listBans(x *exchange) (any, error) {
 }
 
 // bansOf adds a page of the bans of one rule and returns the cursor of the next page.
-func (a *Admin) bansOf(x *exchange, r *rules.Rule, cursor string, told *Bans) (next string, err error) {
+func (a *Admin) bansOf(x *apiRequest, r *rules.Rule, cursor string, told *Bans) (next string, err error) {
 	page, next, err := a.Store.Keys(x.r.Context(), r.Subjects.Tag(), cursor, bansPerPage)
 	if err != nil {
 		return "", err

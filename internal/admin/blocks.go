@@ -66,14 +66,14 @@ func blocksOf(all []blocklist.Block) []Block {
 	return told
 }
 
-func (a *Admin) listBlocks(*exchange) (any, error) {
+func (a *Admin) listBlocks(*apiRequest) (any, error) {
 	return Blocks{blocksOf(a.Blocks.InForce()), blocklist.MaxBlocks}, nil
 }
 
 // addBlock blocks a key, or says what that would do.
-func (a *Admin) addBlock(x *exchange) (any, error) {
+func (a *Admin) addBlock(x *apiRequest) (any, error) {
 	var asked struct {
-		asked
+		requestInput
 		Duration string `json:"duration"`
 		Reason   string `json:"reason"`
 		Preview  bool   `json:"preview"`
@@ -81,15 +81,15 @@ func (a *Admin) addBlock(x *exchange) (any, error) {
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
-	var mistakes []wire.Mistake
+	var mistakes []wire.FieldError
 	b := asked.block(&mistakes)
 	b.Reason, b.Author = strings.TrimSpace(asked.Reason), x.who.String()
 	length, err := rules.ParseDuration(asked.Duration)
 	if err != nil || length < blocklist.MinLength || length > blocklist.MaxLength {
-		mistakes = append(mistakes, wire.Mistake{At: "duration", Message: fmt.Sprintf("invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, blocklist.MinLength, rules.Duration(blocklist.MaxLength))})
+		mistakes = append(mistakes, wire.FieldError{At: "duration", Message: fmt.Sprintf("invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, blocklist.MinLength, rules.Duration(blocklist.MaxLength))})
 	}
 	if len(b.Reason) == 0 || len(b.Reason) > blocklist.MaxText {
-		mistakes = append(mistakes, wire.Mistake{At: "reason", Message: fmt.Sprintf("has %d bytes, must have from 1 to %d: why, for operators on the next shift", len(b.Reason), blocklist.MaxText)})
+		mistakes = append(mistakes, wire.FieldError{At: "reason", Message: fmt.Sprintf("has %d bytes, must have from 1 to %d: why, for operators on the next shift", len(b.Reason), blocklist.MaxText)})
 	}
 	if err := mistaken(mistakes); err != nil {
 		return nil, err
@@ -114,9 +114,9 @@ func (a *Admin) addBlock(x *exchange) (any, error) {
 }
 
 // liftBlock ends a block, given by its ID or its key.
-func (a *Admin) liftBlock(x *exchange) (any, error) {
+func (a *Admin) liftBlock(x *apiRequest) (any, error) {
 	var asked struct {
-		asked
+		requestInput
 		ID string `json:"id"`
 	}
 	if err := x.read(&asked); err != nil {
@@ -124,7 +124,7 @@ func (a *Admin) liftBlock(x *exchange) (any, error) {
 	}
 	which := func(b *blocklist.Block) bool { return b.ID == asked.ID }
 	if asked.ID == "" {
-		var mistakes []wire.Mistake
+		var mistakes []wire.FieldError
 		key := asked.block(&mistakes)
 		if err := mistaken(mistakes); err != nil {
 			return nil, err
@@ -153,16 +153,16 @@ func texts(errs []error) []string {
 }
 
 // block returns the key that is to be blocked: one attribute. It appends errors to mistakes.
-func (q *asked) block(mistakes *[]wire.Mistake) *blocklist.Block {
+func (q *requestInput) block(mistakes *[]wire.FieldError) *blocklist.Block {
 	call := q.call(mistakes)
 	b := &blocklist.Block{Domain: q.Domain}
 	if len(call.Attributes) != 1 {
-		*mistakes = append(*mistakes, wire.Mistake{At: "attributes", Message: fmt.Sprintf(`must be one attribute, for example {"ip": "198.51.100.7"}, got %d`, len(call.Attributes))})
+		*mistakes = append(*mistakes, wire.FieldError{At: "attributes", Message: fmt.Sprintf(`must be one attribute, for example {"ip": "198.51.100.7"}, got %d`, len(call.Attributes))})
 		return b
 	}
 	b.Attribute, b.Value = call.Attributes[0].Name, blocklist.Canonical(call.Attributes[0].Value)
 	if b.Value == "" {
-		*mistakes = append(*mistakes, wire.Mistake{At: "attributes." + fmt.Sprintf("%.32s", b.Attribute), Message: "is empty"})
+		*mistakes = append(*mistakes, wire.FieldError{At: "attributes." + fmt.Sprintf("%.32s", b.Attribute), Message: "is empty"})
 	}
 	return b
 }

@@ -56,8 +56,8 @@ func TestBlockAndLift(t *testing.T) {
 	if e := get[admin.Explanation](s, "POST", "/v1/explain", about); e.Block != nil {
 		t.Errorf("explained after the lift: %+v", e.Block)
 	}
-	log := get[admin.Deeds](s, "GET", "/v1/audit", "")
-	log.Events = slices.DeleteFunc(log.Events, func(d admin.Deed) bool { return d.Action == "reveal" })
+	log := get[admin.AuditPage](s, "GET", "/v1/audit", "")
+	log.Events = slices.DeleteFunc(log.Events, func(d admin.AuditEntry) bool { return d.Action == "reveal" })
 	for i, want := range []string{"lift-block", "block"} {
 		if e := log.Events[i]; e.Action != want || !strings.HasPrefix(string(e.Detail), `ip="198.51.100.7"`) {
 			t.Errorf("the audit has %+v", e)
@@ -131,7 +131,7 @@ func TestFindByValue(t *testing.T) {
 		if got := find("nobody"); len(got) != 0 {
 			t.Errorf("nobody: %+v", got)
 		}
-		get[admin.Done](s, "POST", "/v1/bans", object("attributes", map[string]string{"user": "new"}, "duration", "1h", "reason", "spam"))
+		get[admin.ChangeResult](s, "POST", "/v1/bans", object("attributes", map[string]string{"user": "new"}, "duration", "1h", "reason", "spam"))
 		if got := find("new"); len(got) != 1 || got[0].BannedUntil == nil || got[0].Recent != 0 {
 			t.Errorf("a banned client that sent nothing: %+v", got)
 		}
@@ -163,7 +163,7 @@ func TestBansNameTheirAuthors(t *testing.T) {
 		s.call("user", "u1", "path", "/search", "ip", "198.51.100.7")
 	}
 	s.call("user", "u2", "path", "/search", "ip", "198.51.100.7")
-	get[admin.Done](s, "POST", "/v1/bans", object("attributes", map[string]string{"user": "u2"}, "duration", "1h", "reason", "spam: \"x\""))
+	get[admin.ChangeResult](s, "POST", "/v1/bans", object("attributes", map[string]string{"user": "u2"}, "duration", "1h", "reason", "spam: \"x\""))
 	bans := map[string]admin.Ban{}
 	for next := "start"; next != ""; {
 		page := get[admin.Bans](s, "GET", "/v1/bans?cursor="+strings.TrimPrefix(next, "start"), "")

@@ -31,14 +31,14 @@ func (a *Admin) demoRoutes() []route {
 	}
 }
 
-func (a *Admin) showDemo(x *exchange) (any, error) {
+func (a *Admin) showDemo(x *apiRequest) (any, error) {
 	if err := x.query().err(); err != nil {
 		return nil, err
 	}
 	return a.Demo.Status(), nil
 }
 
-func (a *Admin) turnDemo(x *exchange) (any, error) {
+func (a *Admin) turnDemo(x *apiRequest) (any, error) {
 	var asked struct {
 		Running *bool `json:"running"`
 	}
@@ -46,7 +46,7 @@ func (a *Admin) turnDemo(x *exchange) (any, error) {
 		return nil, err
 	}
 	if asked.Running == nil {
-		return nil, mistaken([]wire.Mistake{{At: "running", Message: "is missing: whether calls are to be made, true or false"}})
+		return nil, mistaken([]wire.FieldError{{At: "running", Message: "is missing: whether calls are to be made, true or false"}})
 	}
 	a.Demo.Turn(*asked.Running)
 	detail := "demo traffic off"

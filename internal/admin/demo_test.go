@@ -9,19 +9,19 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 )
 
-// switched is a demo that sends no requests.
-type switched struct {
+// idleDemo is a demo that sends no requests.
+type idleDemo struct {
 	mu sync.Mutex
 	on bool
 }
 
-func (d *switched) Turn(on bool) {
+func (d *idleDemo) Turn(on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.on = on
 }
 
-func (d *switched) Status() admin.DemoStatus {
+func (d *idleDemo) Status() admin.DemoStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return admin.DemoStatus{Running: d.on, Rate: 50}

@@ -34,7 +34,7 @@ type Entitlements struct {
 }
 
 // listEntitlements lists rows in pages, ordered by attribute, value and limit.
-func (a *Admin) listEntitlements(x *exchange) (any, error) {
+func (a *Admin) listEntitlements(x *apiRequest) (any, error) {
 	q := x.query()
 	asked := ruledb.EntitlementQuery{
 		Attribute: q.text("attribute"), Value: q.text("value"), Prefix: q.text("prefix"),
@@ -120,7 +120,7 @@ type EntitlementsChanged struct {
 const maxEntitlementBody = 8 << 20
 
 // changeEntitlements sets and deletes rows, together or not at all.
-func (a *Admin) changeEntitlements(x *exchange) (any, error) {
+func (a *Admin) changeEntitlements(x *apiRequest) (any, error) {
 	var asked struct {
 		Set    []entitlementSet    `json:"set"`
 		Delete []entitlementDelete `json:"delete"`
@@ -130,11 +130,11 @@ func (a *Admin) changeEntitlements(x *exchange) (any, error) {
 		return nil, err
 	}
 	change := ruledb.EntitlementChange{Author: x.who.String(), Note: asked.Note}
-	var mistakes []wire.Mistake
+	var mistakes []wire.FieldError
 	for i := range asked.Set {
 		s := &asked.Set[i]
 		if s.Number == nil {
-			if mistakes = append(mistakes, wire.Mistake{At: fmt.Sprintf("set[%d].number", i), Message: "is missing"}); len(mistakes) == wire.MaxMistakes {
+			if mistakes = append(mistakes, wire.FieldError{At: fmt.Sprintf("set[%d].number", i), Message: "is missing"}); len(mistakes) == wire.MaxMistakes {
 				break
 			}
 			continue
@@ -142,7 +142,7 @@ func (a *Admin) changeEntitlements(x *exchange) (any, error) {
 		change.Set = append(change.Set, ruledb.Entitlement{EntitlementKey: ruledb.EntitlementKey{Attribute: s.Attribute, Value: s.Value, Name: s.Limit}, Number: *s.Number, Until: s.Until})
 	}
 	if len(asked.Set)+len(asked.Delete) == 0 {
-		mistakes = append(mistakes, wire.Mistake{At: "set", Message: `is missing: for example [{"attribute": "tenant", "value": "acme", "limit": "requests", "number": 5000}]`})
+		mistakes = append(mistakes, wire.FieldError{At: "set", Message: `is missing: for example [{"attribute": "tenant", "value": "acme", "limit": "requests", "number": 5000}]`})
 	}
 	if err := mistaken(mistakes); err != nil {
 		return nil, err
@@ -245,12 +245,12 @@ type Readable struct {
 const maxTenantRules = 500
 
 // showTenant returns the limits of a tenant, or of any other clients, and where each number comes from.
-func (a *Admin) showTenant(x *exchange) (any, error) {
-	var asked asked
+func (a *Admin) showTenant(x *apiRequest) (any, error) {
+	var asked requestInput
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
-	var mistakes []wire.Mistake
+	var mistakes []wire.FieldError
 	call := asked.call(&mistakes)
 	if err := mistaken(mistakes); err != nil {
 		return nil, err

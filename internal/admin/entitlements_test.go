@@ -27,13 +27,13 @@ func entitled(attribute, value, limit string, number int64) map[string]any {
 	return map[string]any{"attribute": attribute, "value": value, "limit": limit, "number": number}
 }
 
-func setEntitlements(s *stand, rows ...any) admin.EntitlementsChanged {
+func setEntitlements(s *testAdmin, rows ...any) admin.EntitlementsChanged {
 	s.t.Helper()
 	return get[admin.EntitlementsChanged](s, "POST", "/v1/entitlements", object("set", rows, "note", "test"))
 }
 
 // allowed returns how many of ten requests of a tenant pass.
-func allowed(s *stand, tenant string) (n int) {
+func allowed(s *testAdmin, tenant string) (n int) {
 	s.t.Helper()
 	for range 10 {
 		if s.call("tenant", tenant) {
@@ -85,7 +85,7 @@ func TestEntitlements(t *testing.T) {
 	}
 	eventually(t, "the row is gone", limitIs(2))
 
-	deeds := get[admin.Deeds](s, "GET", "/v1/audit", "")
+	deeds := get[admin.AuditPage](s, "GET", "/v1/audit", "")
 	told := fmt.Sprint(deeds.Events)
 	for _, want := range []string{`test: plan="gold" requests: none → 7; tenant="acme" requests: none → 5`, `tenant="acme" requests: 5 → 6 until ` + until.Format(time.RFC3339), "→ none"} {
 		if !strings.Contains(told, want) {

@@ -93,7 +93,7 @@ func eventOf(e *fleet.Event) Event {
 	return told
 }
 
-func (x *exchange) filter(q *query) traffic.Filter {
+func (x *apiRequest) filter(q *query) traffic.Filter {
 	f := traffic.Filter{Rule: q.text("rule"), Denied: q.flag("denied"), Attribute: q.text("attribute"), Value: q.text("value")}
 	if f.Attribute == "" && f.Value != "" {
 		q.fail("value", "needs an attribute")
@@ -112,7 +112,7 @@ type Events struct {
 	Events []Event `json:"events"` // newest first
 }
 
-func (a *Admin) recent(x *exchange) (any, error) {
+func (a *Admin) recent(x *apiRequest) (any, error) {
 	q := x.query()
 	filter, most, node := x.filter(q), q.number("limit", 100, 1, maxEvents), q.text("node")
 	if err := q.err(); err != nil {
@@ -131,7 +131,7 @@ const maxBatch = 256
 
 // follow streams requests as they are decided, as server-sent events: verdict, with one request each, and dropped,
 // with the number missed since the start. It ends with the session, or when the server stops.
-func (a *Admin) follow(x *exchange) (any, error) {
+func (a *Admin) follow(x *apiRequest) (any, error) {
 	q := x.query()
 	filter, node := x.filter(q), q.text("node")
 	if err := q.err(); err != nil {
@@ -154,7 +154,7 @@ func (a *Admin) follow(x *exchange) (any, error) {
 	if f.begin() {
 		f.run()
 	}
-	return answered{}, nil
+	return responseWritten{}, nil
 }
 
 // A follower is a stream of decided requests.

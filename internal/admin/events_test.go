@@ -65,7 +65,7 @@ type stream struct {
 	lines  *bufio.Scanner
 }
 
-func (s *stand) stream(t *testing.T, at, path string, show func(*http.Request)) *stream {
+func (s *testAdmin) stream(t *testing.T, at, path string, show func(*http.Request)) *stream {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", at+path, nil)
 	if err != nil {
@@ -191,13 +191,13 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// timed is a response that records its write deadline.
-type timed struct {
+// timedResponse is a response that records its write deadline.
+type timedResponse struct {
 	*httptest.ResponseRecorder
 	deadlines chan time.Time
 }
 
-func (w *timed) SetWriteDeadline(t time.Time) error {
+func (w *timedResponse) SetWriteDeadline(t time.Time) error {
 	w.deadlines <- t
 	return nil
 }
@@ -206,7 +206,7 @@ func (w *timed) SetWriteDeadline(t time.Time) error {
 func TestStreamHasItsOwnTime(t *testing.T) {
 	s := newStand(t, setup{})
 	s.door.Beat(time.Millisecond)
-	w := &timed{httptest.NewRecorder(), make(chan time.Time)}
+	w := &timedResponse{httptest.NewRecorder(), make(chan time.Time)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

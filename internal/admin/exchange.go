@@ -17,11 +17,11 @@ const (
 	viewerDocument = 4 << 20   // largest document that viewers may have compiled
 )
 
-// An exchange is one request to the API and its response.
-type exchange struct {
+// An apiRequest is one request to the API and its response.
+type apiRequest struct {
 	w     http.ResponseWriter
 	r     *http.Request
-	who   caller
+	who   principal
 	admin *Admin
 	named bool // naming clients: already recorded in the audit log
 }
@@ -35,7 +35,7 @@ func (a *Admin) exchange(to route) http.Handler {
 			fail(w, refused)
 			return
 		}
-		x := &exchange{w: w, r: r, who: who, admin: a}
+		x := &apiRequest{w: w, r: r, who: who, admin: a}
 		answer, err := to.serve(x)
 		if err != nil {
 			p := problemOf(err)
@@ -45,7 +45,7 @@ func (a *Admin) exchange(to route) http.Handler {
 			fail(w, p)
 			return
 		}
-		if _, done := answer.(answered); !done {
+		if _, done := answer.(responseWritten); !done {
 			reply(w, x.seen(answer))
 		}
 	})
@@ -53,7 +53,7 @@ func (a *Admin) exchange(to route) http.Handler {
 
 // seen returns a response, or an event of a stream, as the client may see it: for viewers, values are masked by the
 // veil. For others, it records that they were shown the names of clients.
-func (x *exchange) seen(answer any) any {
+func (x *apiRequest) seen(answer any) any {
 	if x.who.role < Operator {
 		return x.admin.veil.over(answer)
 	}
@@ -73,13 +73,13 @@ func reply(w http.ResponseWriter, answer any) {
 
 // read decodes the body of the request, a JSON object, into a struct. Unknown and duplicate fields are errors. It
 // reports all errors at once.
-func (x *exchange) read(into any) error { return x.readUpTo(maxBody, into) }
+func (x *apiRequest) read(into any) error { return x.readUpTo(maxBody, into) }
 
 // readDocument is read for bodies that contain rules. It allows for line ends, which take two bytes when escaped.
-func (x *exchange) readDocument(into any) error { return x.readUpTo(2*int64(x.maxDocument()), into) }
+func (x *apiRequest) readDocument(into any) error { return x.readUpTo(2*int64(x.maxDocument()), into) }
 
 // maxDocument is how many bytes of rules the client may send.
-func (x *exchange) maxDocument() int {
+func (x *apiRequest) maxDocument() int {
 	if x.who.role < Operator {
 		return viewerDocument
 	}
@@ -87,11 +87,11 @@ func (x *exchange) maxDocument() int {
 }
 
 // begin waits for a turn to do expensive work. The caller must call end.
-func (x *exchange) begin() (end func(), err error) {
+func (x *apiRequest) begin() (end func(), err error) {
 	return x.admin.turns.begin(x.r.Context(), x.who.role)
 }
 
-func (x *exchange) readUpTo(most int64, into any) error {
+func (x *apiRequest) readUpTo(most int64, into any) error {
 	if err := webguard.CheckJSON(x.r.Header); err != nil {
 		x.w.Header().Set("Accept-Post", "application/json")
 		return refuse(http.StatusUnsupportedMediaType, Invalid, err.Error())

@@ -12,33 +12,33 @@ import (
 
 // An Explanation says how every rule applies to a request.
 type Explanation struct {
-	Block *BlockNote   `json:"block,omitempty"` // it decides, and neither a list nor a rule applies
-	List  string       `json:"list,omitempty"`  // allow or deny: the list decides, and no rule applies
-	Entry int          `json:"entry,omitempty"`
-	Rules []Considered `json:"rules"`
+	Block *BlockNote        `json:"block,omitempty"` // it decides, and neither a list nor a rule applies
+	List  string            `json:"list,omitempty"`  // allow or deny: the list decides, and no rule applies
+	Entry int               `json:"entry,omitempty"`
+	Rules []RuleExplanation `json:"rules"`
 }
 
-// A Considered says how one rule applies.
-type Considered struct {
-	Rule      string   `json:"rule"`
-	Applies   bool     `json:"applies"`
-	Mode      string   `json:"mode"`
-	Reason    string   `json:"reason,omitempty"` // why the rule does not apply
-	Why       string   `json:"why,omitempty"`
-	Key       Echo     `json:"key,omitempty"`
-	Limits    []string `json:"limits,omitempty"`
-	Numbers   []Number `json:"numbers,omitempty"` // of the limits, in their order
-	Unlimited bool     `json:"unlimited,omitempty"`
-	Override  *int     `json:"override,omitempty"`     // counted from 0
-	Own       bool     `json:"own_counters,omitempty"` // the override has its own counters
-	Response  []string `json:"response,omitempty"`     // conditions about the response, as written
-	Failures  []string `json:"failures,omitempty"`     // expressions that could not be evaluated, and the consequence
-	Refuses   bool     `json:"refuses,omitempty"`      // the request, because of such a failure
+// A RuleExplanation says how one rule applies.
+type RuleExplanation struct {
+	Rule      string           `json:"rule"`
+	Applies   bool             `json:"applies"`
+	Mode      string           `json:"mode"`
+	Reason    string           `json:"reason,omitempty"` // why the rule does not apply
+	Why       string           `json:"why,omitempty"`
+	Key       EchoedAttributes `json:"key,omitempty"`
+	Limits    []string         `json:"limits,omitempty"`
+	Numbers   []Number         `json:"numbers,omitempty"` // of the limits, in their order
+	Unlimited bool             `json:"unlimited,omitempty"`
+	Override  *int             `json:"override,omitempty"`     // counted from 0
+	Own       bool             `json:"own_counters,omitempty"` // the override has its own counters
+	Response  []string         `json:"response,omitempty"`     // conditions about the response, as written
+	Failures  []string         `json:"failures,omitempty"`     // expressions that could not be evaluated, and the consequence
+	Refuses   bool             `json:"refuses,omitempty"`      // the request, because of such a failure
 }
 
-// An Echo repeats the attributes that the client sent. Unlike [Attributes] it is shown to everyone unmasked: masking
+// An EchoedAttributes repeats the attributes that the client sent. Unlike [Attributes] it is shown to everyone unmasked: masking
 // it would tell viewers the masked form of a value of their choice.
-type Echo map[string]string
+type EchoedAttributes map[string]string
 
 // A BlockNote says that an operator has blocked a request's client.
 type BlockNote struct {
@@ -51,7 +51,7 @@ type BlockNote struct {
 // entitlements, which may be nil.
 func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant, entitlements rules.Entitlements) *Explanation {
 	found := s.Explain(call, now, entitlements)
-	e := &Explanation{Entry: found.Entry, Rules: []Considered{}}
+	e := &Explanation{Entry: found.Entry, Rules: []RuleExplanation{}}
 	switch {
 	case found.Denied:
 		e.List = "deny"
@@ -64,8 +64,8 @@ func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant, entit
 	return e
 }
 
-func consider(c *rules.RuleExplanation) Considered {
-	r := Considered{
+func consider(c *rules.RuleExplanation) RuleExplanation {
+	r := RuleExplanation{
 		Rule: c.Rule.Name, Applies: c.Matches, Mode: c.Rule.Mode.String(),
 		Reason: string(c.Reason), Why: c.Why, Unlimited: c.Unlimited, Failures: c.Failures, Refuses: c.Refuses,
 	}
@@ -75,7 +75,7 @@ func consider(c *rules.RuleExplanation) Considered {
 	if c.Override != rules.NoOverride {
 		r.Override, r.Own = &c.Override, c.Rule.Overrides[c.Override].OwnCounters
 	}
-	r.Key = Echo(attributesOf(c.Key))
+	r.Key = EchoedAttributes(attributesOf(c.Key))
 	r.Response = c.Rule.Outcome.Conditions()
 	for _, meter := range c.Limits {
 		r.Limits = append(r.Limits, meter.String())
@@ -106,16 +106,16 @@ func numberOf(n *rules.Number) Number {
 	return told
 }
 
-// asked describes a client or a request.
-type asked struct {
+// requestInput describes a client or a request.
+type requestInput struct {
 	Domain     string     `json:"domain"`
 	Attributes Attributes `json:"attributes"`
 }
 
 // call converts the description to a penstock.Call. It appends errors to mistakes.
-func (q *asked) call(mistakes *[]wire.Mistake) *penstock.Call {
+func (q *requestInput) call(mistakes *[]wire.FieldError) *penstock.Call {
 	fail := func(at, format string, args ...any) {
-		*mistakes = append(*mistakes, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})
+		*mistakes = append(*mistakes, wire.FieldError{At: at, Message: fmt.Sprintf(format, args...)})
 	}
 	c := &penstock.Call{Domain: q.Domain}
 	if len(q.Domain) > bounds.Domain {
@@ -137,15 +137,15 @@ func (q *asked) call(mistakes *[]wire.Mistake) *penstock.Call {
 	return c
 }
 
-func (a *Admin) explain(x *exchange) (any, error) {
+func (a *Admin) explain(x *apiRequest) (any, error) {
 	var asked struct {
-		asked
+		requestInput
 		At time.Time `json:"at"` // zero: now
 	}
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
-	var mistakes []wire.Mistake
+	var mistakes []wire.FieldError
 	call := asked.call(&mistakes)
 	if err := mistaken(mistakes); err != nil {
 		return nil, err

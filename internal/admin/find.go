@@ -28,7 +28,7 @@ type KnownAttribute struct {
 	Rules []string `json:"rules"` // whose key has it
 }
 
-func (a *Admin) listAttributes(*exchange) (any, error) {
+func (a *Admin) listAttributes(*apiRequest) (any, error) {
 	return KnownAttributes{a.knownAttributes()}, nil
 }
 
@@ -73,7 +73,7 @@ type Client struct {
 const maxClients = 20
 
 // findKey finds the clients that a bare value names: an address, a user or a token, whatever attribute it is.
-func (a *Admin) findKey(x *exchange) (any, error) {
+func (a *Admin) findKey(x *apiRequest) (any, error) {
 	var asked struct {
 		Value string `json:"value"`
 	}
@@ -82,7 +82,7 @@ func (a *Admin) findKey(x *exchange) (any, error) {
 	}
 	value := blocklist.Canonical(strings.TrimSpace(asked.Value))
 	if value == "" || len(value) > bounds.AttributeValue {
-		return nil, mistaken([]wire.Mistake{{At: "value", Message: "must be an address, a user, a token or another value of an attribute"}})
+		return nil, mistaken([]wire.FieldError{{At: "value", Message: "must be an address, a user, a token or another value of an attribute"}})
 	}
 	told := Clients{[]Client{}}
 	for _, c := range a.seenWith(x.r.Context(), value) {
@@ -142,8 +142,8 @@ func (a *Admin) seenWith(ctx context.Context, value string) []Client {
 }
 
 // lookUp adds what the store and the blocks say about a client.
-func (a *Admin) lookUp(x *exchange, c *Client) error {
-	call := (&asked{Attributes: c.Attributes}).call(new([]wire.Mistake))
+func (a *Admin) lookUp(x *apiRequest, c *Client) error {
+	call := (&requestInput{Attributes: c.Attributes}).call(new([]wire.FieldError))
 	if b := a.blockFor(call); b != nil {
 		block := blockOf(b)
 		c.Block = &block

@@ -50,7 +50,7 @@ const (
 	shownRules = 256
 )
 
-func (a *Admin) history(x *exchange) (any, error) {
+func (a *Admin) history(x *apiRequest) (any, error) {
 	q := x.query()
 	ask, node := x.between(q), q.text("node")
 	ask.Rule = q.text("rule")
@@ -65,7 +65,7 @@ func (a *Admin) history(x *exchange) (any, error) {
 }
 
 // between reads a period: its length up to now, or from when to when.
-func (x *exchange) between(q *query) traffic.Query {
+func (x *apiRequest) between(q *query) traffic.Query {
 	now := time.Now()
 	from, to := now.Add(-24*time.Hour), now
 	if text := q.text("last"); text != "" {

@@ -134,10 +134,10 @@ func TestFindingsOfStatusAndNodes(t *testing.T) {
 	if found := statusFindings(&s); len(found) != 0 {
 		t.Errorf("%+v", found)
 	}
-	node := func(name string, rules int64, quality string, ago time.Duration) membership.Known {
-		return membership.Known{ID: name, Self: name == "a", Heard: now.Add(-ago), Node: &membership.Node{Name: name, Rules: rules, Checksum: string(rune('0' + rules)), Quality: quality}}
+	node := func(name string, rules int64, quality string, ago time.Duration) membership.KnownNode {
+		return membership.KnownNode{ID: name, Self: name == "a", Heard: now.Add(-ago), Node: &membership.Node{Name: name, Rules: rules, Checksum: string(rune('0' + rules)), Quality: quality}}
 	}
-	nodes := []membership.Known{node("a", 3, membership.Exact, 0), node("b", 2, membership.Exact, 0), node("c", 3, membership.Degraded, 0), node("d", 3, membership.Exact, time.Minute)}
+	nodes := []membership.KnownNode{node("a", 3, membership.Exact, 0), node("b", 2, membership.Exact, 0), node("c", 3, membership.Degraded, 0), node("d", 3, membership.Exact, time.Minute)}
 	kinds = ""
 	for _, f := range nodeFindings(nodes, []fleet.Node{{Name: "e", Problem: "no answer"}, {Name: "a", Answered: true}}, now) {
 		kinds += f.Node + " " + f.Severity + " " + f.Kind + "; "

@@ -31,7 +31,7 @@ type Keys struct {
 const aboutKeys = 1000
 
 // listKeys lists the clients of a rule in pages. A page can be empty without being the last.
-func (a *Admin) listKeys(x *exchange) (any, error) {
+func (a *Admin) listKeys(x *apiRequest) (any, error) {
 	q := x.query()
 	name, cursor := q.text("rule"), q.text("cursor")
 	if name == "" {
@@ -123,13 +123,13 @@ type Reservation struct {
 const shownReservations = 20
 
 // showKey returns all that is known about a client.
-func (a *Admin) showKey(x *exchange) (any, error) {
-	var asked whom
+func (a *Admin) showKey(x *apiRequest) (any, error) {
+	var asked clientSelector
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
 	told := KeyStates{Keys: []KeyState{}, Recent: []Event{}}
-	call := asked.call(new([]wire.Mistake)) // find reports mistakes
+	call := asked.call(new([]wire.FieldError)) // find reports mistakes
 	block := a.blockFor(call)
 	if block != nil {
 		shown := blockOf(block)

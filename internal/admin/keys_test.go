@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-func search(s *stand, user string) bool { return s.call("user", user, "path", "/search") }
+func search(s *testAdmin, user string) bool { return s.call("user", user, "path", "/search") }
 
 func about(pairs ...any) string { return object(pairs...) }
 
@@ -40,7 +40,7 @@ func TestLookAfterACaller(t *testing.T) {
 		if l := k.Limits[0]; k.Rule != "per-user" || l.Used != 3 || l.Limit != 3 || l.Remaining != 0 || l.Allowed != true || k.Strikes != 1 || !k.CanBan || k.BannedUntil != nil || k.Key["user"] != "u1" {
 			t.Errorf("%+v", k)
 		}
-		done := get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", u1))
+		done := get[admin.ChangeResult](s, "POST", "/v1/keys/reset", about("attributes", u1))
 		if len(done.Keys) != 1 || done.Keys[0].Rule != "per-user" {
 			t.Errorf("%+v", done)
 		}
@@ -51,7 +51,7 @@ func TestLookAfterACaller(t *testing.T) {
 			t.Error("denied after a reset")
 		}
 
-		done = get[admin.Done](s, "POST", "/v1/bans", about("rule", "per-user", "attributes", u1, "duration", "1h"))
+		done = get[admin.ChangeResult](s, "POST", "/v1/bans", about("rule", "per-user", "attributes", u1, "duration", "1h"))
 		if len(done.Keys) != 1 || done.Keys[0].BannedUntil == nil {
 			t.Errorf("%+v", done)
 		}
@@ -61,14 +61,14 @@ func TestLookAfterACaller(t *testing.T) {
 		if k := show(); k.BannedUntil == nil || !k.BannedUntil.Equal(*done.Keys[0].BannedUntil) {
 			t.Errorf("banned: %+v", k)
 		}
-		if done := get[admin.Done](s, "DELETE", "/v1/bans", about("attributes", u1)); done.Keys[0].BannedUntil != nil {
+		if done := get[admin.ChangeResult](s, "DELETE", "/v1/bans", about("attributes", u1)); done.Keys[0].BannedUntil != nil {
 			t.Errorf("%+v", done)
 		}
 		if !search(s, "u1") {
 			t.Error("denied after the ban was lifted")
 		}
 		var deeds []string
-		for _, e := range get[admin.Deeds](s, "GET", "/v1/audit", "").Events {
+		for _, e := range get[admin.AuditPage](s, "GET", "/v1/audit", "").Events {
 			if e.Action != "reveal" { // which is recorded asynchronously
 				deeds = append(deeds, e.Action+" "+string(e.Detail))
 			}
@@ -94,16 +94,16 @@ func TestLocalStoreHears(t *testing.T) {
 		}
 		return seen[0].Group.BannedUntil != 0
 	}
-	get[admin.Done](s, "POST", "/v1/bans", about("attributes", u1, "duration", "1h"))
+	get[admin.ChangeResult](s, "POST", "/v1/bans", about("attributes", u1, "duration", "1h"))
 	if !banned() {
 		t.Error("the local store does not know of the ban")
 	}
-	get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", u1))
+	get[admin.ChangeResult](s, "POST", "/v1/keys/reset", about("attributes", u1))
 	if banned() {
 		t.Error("the local store does not know of the reset")
 	}
-	get[admin.Done](s, "POST", "/v1/bans", about("attributes", u1, "duration", "1h"))
-	get[admin.Done](s, "DELETE", "/v1/bans", about("attributes", u1))
+	get[admin.ChangeResult](s, "POST", "/v1/bans", about("attributes", u1, "duration", "1h"))
+	get[admin.ChangeResult](s, "DELETE", "/v1/bans", about("attributes", u1))
 	if banned() {
 		t.Error("the local store does not know that the ban was lifted")
 	}
@@ -197,7 +197,7 @@ rules:
 	if n, k := used("free"); n != 1 || !k.Unlimited || *k.Override != 1 {
 		t.Errorf("%+v", k)
 	}
-	get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", u1))
+	get[admin.ChangeResult](s, "POST", "/v1/keys/reset", about("attributes", u1))
 	for _, plan := range []string{"gold", "silver"} {
 		if n, k := used(plan); n != 0 {
 			t.Errorf("after a reset: %+v", k)
@@ -262,7 +262,7 @@ rules:
 				t.Errorf("plan %s: %s, want %s", test[0], got, test[1])
 			}
 		}
-		get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", u1))
+		get[admin.ChangeResult](s, "POST", "/v1/keys/reset", about("attributes", u1))
 		if got := show(); got != "0/1" {
 			t.Errorf("after a reset: %s", got)
 		}
@@ -300,8 +300,8 @@ func TestAuditOfAHostileKey(t *testing.T) {
 	for _, name := range strings.Split("abcdefgh", "") {
 		hostile[name] = strings.Repeat("\x00\u202e", 1000)
 	}
-	get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", hostile))
-	e := get[admin.Deeds](s, "GET", "/v1/audit?limit=1", "").Events[0]
+	get[admin.ChangeResult](s, "POST", "/v1/keys/reset", about("attributes", hostile))
+	e := get[admin.AuditPage](s, "GET", "/v1/audit?limit=1", "").Events[0]
 	if e.Action != "reset" || !strings.HasPrefix(string(e.Detail), `rule r a="\x00\u202e\x00`) || len(e.Detail) > 4000 {
 		t.Errorf("%+v", e)
 	}
@@ -310,7 +310,7 @@ func TestAuditOfAHostileKey(t *testing.T) {
 // Without a database the audit is in the server log.
 func TestAuditInTheLog(t *testing.T) {
 	s := newStand(t, setup{kind: admin.Files})
-	get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", map[string]string{"user": "evil\n\x1b[31m"}))
+	get[admin.ChangeResult](s, "POST", "/v1/keys/reset", about("attributes", map[string]string{"user": "evil\n\x1b[31m"}))
 	if log := s.log.String(); !strings.Contains(log, `"msg":"audit"`) || !strings.Contains(log, `"action":"reset"`) || !strings.Contains(log, `user=\"evil\\n\\x1b[31m\"`) {
 		t.Errorf("%s", log)
 	}

@@ -142,7 +142,7 @@ func (l *logins) mayTry(ctx context.Context, from netip.Addr, user string) *Prob
 }
 
 // mayChange refuses changes by users about themselves if there are too many: the audit keeps every one.
-func (l *logins) mayChange(x *exchange) error {
+func (l *logins) mayChange(x *apiRequest) error {
 	if x.who.role >= Administrator {
 		return nil
 	}
@@ -167,7 +167,7 @@ type Session struct {
 	Expires *time.Time `json:"expires,omitempty"` // unless it is used before then
 }
 
-func (a *Admin) login(x *exchange) (any, error) {
+func (a *Admin) login(x *apiRequest) (any, error) {
 	var asked struct {
 		Token    string `json:"token"`
 		User     string `json:"user"`
@@ -195,7 +195,7 @@ func (a *Admin) login(x *exchange) (any, error) {
 	return a.session(x)
 }
 
-func (a *Admin) session(x *exchange) (any, error) {
+func (a *Admin) session(x *apiRequest) (any, error) {
 	told := Session{Role: x.who.role, Scopes: x.who.scopes}
 	if x.who.user != nil {
 		told.User = x.who.user.Name
@@ -210,11 +210,11 @@ func (a *Admin) session(x *exchange) (any, error) {
 	return told, nil
 }
 
-func (a *Admin) logout(x *exchange) (any, error) {
+func (a *Admin) logout(x *apiRequest) (any, error) {
 	if x.who.session != nil {
 		a.sessions.end(x.who.session)
 	}
 	http.SetCookie(x.w, newCookie(x.r, ""))
 	x.w.WriteHeader(http.StatusNoContent)
-	return answered{}, nil
+	return responseWritten{}, nil
 }

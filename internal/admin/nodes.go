@@ -13,15 +13,15 @@ type Nodes struct {
 
 // A Node is one of the nodes.
 type Node struct {
-	ID     string     `json:"id"`
-	Self   bool       `json:"self"`   // the node that answers
-	Silent bool       `json:"silent"` // not heard from for longer than a node counts as alive
-	Heard  float64    `json:"heard_ago_seconds"`
-	About  *NodeAbout `json:"about"` // null: this node cannot read it, for example because the other one is older
+	ID     string    `json:"id"`
+	Self   bool      `json:"self"`   // the node that answers
+	Silent bool      `json:"silent"` // not heard from for longer than a node counts as alive
+	Heard  float64   `json:"heard_ago_seconds"`
+	About  *NodeInfo `json:"about"` // null: this node cannot read it, for example because the other one is older
 }
 
-// A NodeAbout is what a node reports about itself.
-type NodeAbout struct {
+// A NodeInfo is what a node reports about itself.
+type NodeInfo struct {
 	Name          string    `json:"name"`
 	Version       string    `json:"version"`
 	Started       time.Time `json:"started"`
@@ -40,16 +40,16 @@ const (
 	rulesDifferent = "different" // and it is unknown which are newer
 )
 
-func (a *Admin) nodes(*exchange) (any, error) { return nodesOf(a.Nodes(), time.Now()), nil }
+func (a *Admin) nodes(*apiRequest) (any, error) { return nodesOf(a.Nodes(), time.Now()), nil }
 
-func nodesOf(all []membership.Known, now time.Time) Nodes {
+func nodesOf(all []membership.KnownNode, now time.Time) Nodes {
 	newest := newestOf(all, now)
 	told := Nodes{[]Node{}}
 	for i := range all {
 		k := &all[i]
 		one := Node{ID: k.ID, Self: k.Self, Silent: k.Silent(now), Heard: max(0, now.Sub(k.Heard).Round(time.Millisecond).Seconds())}
 		if n := k.Node; n != nil {
-			one.About = &NodeAbout{
+			one.About = &NodeInfo{
 				Name: n.Name, Version: n.Version, Started: n.Started.UTC(),
 				RulesVersion: n.Rules, RulesChecksum: n.Checksum, Rules: standing(n, newest),
 				Quality: n.Quality, Calls: n.Calls, Denied: n.Denied,
@@ -61,7 +61,7 @@ func nodesOf(all []membership.Known, now time.Time) Nodes {
 }
 
 // newestOf returns the first node with the newest rules, which is this one if it has them.
-func newestOf(all []membership.Known, now time.Time) (newest *membership.Node) {
+func newestOf(all []membership.KnownNode, now time.Time) (newest *membership.Node) {
 	for i := range all {
 		if n := all[i].Node; n != nil && !all[i].Silent(now) && (newest == nil || n.Rules > newest.Rules) {
 			newest = n

@@ -14,30 +14,30 @@ import (
 )
 
 // known is a node that was last heard from some time ago.
-func known(name string, ago time.Duration, version int64, checksum string) membership.Known {
-	return membership.Known{ID: "ID-" + name, Heard: time.Now().Add(-ago), Node: &membership.Node{
+func known(name string, ago time.Duration, version int64, checksum string) membership.KnownNode {
+	return membership.KnownNode{ID: "ID-" + name, Heard: time.Now().Add(-ago), Node: &membership.Node{
 		Name: name, Version: "1.0", Started: time.Unix(1_000_000, 0), Rules: version, Checksum: checksum, Quality: membership.Exact, Calls: 2, Denied: 1,
 	}}
 }
 
 // Each node is shown with how its rules compare to the newest ones.
 func TestNodes(t *testing.T) {
-	here := func(version int64, checksum string) membership.Known {
+	here := func(version int64, checksum string) membership.KnownNode {
 		k := known("here", 0, version, checksum)
 		k.Self = true
 		return k
 	}
 	for what, row := range map[string]struct {
-		nodes []membership.Known
+		nodes []membership.KnownNode
 		want  []string
 	}{
-		"alone":                {[]membership.Known{here(3, "c")}, []string{"current"}},
-		"one is behind":        {[]membership.Known{here(3, "c"), known("a", 0, 2, "b")}, []string{"current", "behind"}},
-		"this one is":          {[]membership.Known{here(1, "a"), known("a", 0, 2, "b")}, []string{"behind", "current"}},
-		"the same rules again": {[]membership.Known{here(4, "a"), known("a", 0, 1, "a")}, []string{"current", "current"}},
-		"without numbers":      {[]membership.Known{here(0, "a"), known("a", 0, 0, "b"), known("b", 0, 0, "a")}, []string{"current", "different", "current"}},
-		"other origins":        {[]membership.Known{here(0, "a"), known("a", 0, 7, "b")}, []string{"different", "current"}},
-		"the newest is silent": {[]membership.Known{here(3, "c"), known("a", time.Minute, 9, "z")}, []string{"current", "different"}},
+		"alone":                {[]membership.KnownNode{here(3, "c")}, []string{"current"}},
+		"one is behind":        {[]membership.KnownNode{here(3, "c"), known("a", 0, 2, "b")}, []string{"current", "behind"}},
+		"this one is":          {[]membership.KnownNode{here(1, "a"), known("a", 0, 2, "b")}, []string{"behind", "current"}},
+		"the same rules again": {[]membership.KnownNode{here(4, "a"), known("a", 0, 1, "a")}, []string{"current", "current"}},
+		"without numbers":      {[]membership.KnownNode{here(0, "a"), known("a", 0, 0, "b"), known("b", 0, 0, "a")}, []string{"current", "different", "current"}},
+		"other origins":        {[]membership.KnownNode{here(0, "a"), known("a", 0, 7, "b")}, []string{"different", "current"}},
+		"the newest is silent": {[]membership.KnownNode{here(3, "c"), known("a", time.Minute, 9, "z")}, []string{"current", "different"}},
 	} {
 		s := newStand(t, setup{nodes: row.nodes})
 		var got []string
@@ -49,7 +49,7 @@ func TestNodes(t *testing.T) {
 		}
 	}
 
-	s := newStand(t, setup{nodes: []membership.Known{here(3, "c"), known("a", time.Minute, 3, "c"), {ID: "OLD", Heard: time.Now()}}})
+	s := newStand(t, setup{nodes: []membership.KnownNode{here(3, "c"), known("a", time.Minute, 3, "c"), {ID: "OLD", Heard: time.Now()}}})
 	w := s.serve(s.request("GET", "/v1/nodes", "", "Authorization", "Bearer "+viewerToken))
 	var told admin.Nodes
 	if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil || w.Code != http.StatusOK || len(told.Nodes) != 3 {

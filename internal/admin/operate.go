@@ -15,20 +15,20 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Done is what was changed for a client, by rule.
-type Done struct {
-	Keys []DoneKey `json:"keys"`
+// A ChangeResult is what was changed for a client, by rule.
+type ChangeResult struct {
+	Keys []ChangedKey `json:"keys"`
 }
 
-// A DoneKey is the state of a client under one rule that was changed.
-type DoneKey struct {
-	Rule        string     `json:"rule"`
-	Key         Echo       `json:"key"`
-	BannedUntil *time.Time `json:"banned_until,omitempty"`
+// A ChangedKey is the state of a client under one rule that was changed.
+type ChangedKey struct {
+	Rule        string           `json:"rule"`
+	Key         EchoedAttributes `json:"key"`
+	BannedUntil *time.Time       `json:"banned_until,omitempty"`
 }
 
 // resetKey deletes the state of a client: counters, strikes, ban and reservations.
-func (a *Admin) resetKey(x *exchange) (any, error) {
+func (a *Admin) resetKey(x *apiRequest) (any, error) {
 	found, err := a.readSubjects(x)
 	if err != nil {
 		return nil, err
@@ -74,28 +74,28 @@ func (s *subject) everything() []storage.Group {
 	return groups
 }
 
-func (a *Admin) ban(x *exchange) (any, error) {
+func (a *Admin) ban(x *apiRequest) (any, error) {
 	var asked struct {
-		whom
+		clientSelector
 		Duration string `json:"duration"`
 		Reason   string `json:"reason"`
 	}
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
-	var mistakes []wire.Mistake
+	var mistakes []wire.FieldError
 	length, err := rules.ParseDuration(asked.Duration)
 	if err != nil || length < algorithm.MinWindow || length > algorithm.MaxWindow {
-		mistakes = append(mistakes, wire.Mistake{At: "duration", Message: fmt.Sprintf("invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, algorithm.MinWindow, rules.Duration(algorithm.MaxWindow))})
+		mistakes = append(mistakes, wire.FieldError{At: "duration", Message: fmt.Sprintf("invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, algorithm.MinWindow, rules.Duration(algorithm.MaxWindow))})
 	}
 	if len(asked.Reason) > blocklist.MaxText {
-		mistakes = append(mistakes, wire.Mistake{At: "reason", Message: fmt.Sprintf("has %d bytes; at most %d", len(asked.Reason), blocklist.MaxText)})
+		mistakes = append(mistakes, wire.FieldError{At: "reason", Message: fmt.Sprintf("has %d bytes; at most %d", len(asked.Reason), blocklist.MaxText)})
 	}
-	return a.banFor(x, &asked.whom, "ban", length, asked.Reason, mistakes...)
+	return a.banFor(x, &asked.clientSelector, "ban", length, asked.Reason, mistakes...)
 }
 
-func (a *Admin) lift(x *exchange) (any, error) {
-	var asked whom
+func (a *Admin) lift(x *apiRequest) (any, error) {
+	var asked clientSelector
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (a *Admin) lift(x *exchange) (any, error) {
 }
 
 // banFor bans the client under the rules that have a penalty, or lifts the bans.
-func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration, reason string, mistakes ...wire.Mistake) (any, error) {
+func (a *Admin) banFor(x *apiRequest, w *clientSelector, action string, length time.Duration, reason string, mistakes ...wire.FieldError) (any, error) {
 	found, err := a.find(w, mistakes...)
 	if err != nil {
 		return nil, err
@@ -138,8 +138,8 @@ func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration
 }
 
 // operate runs do for each subject, and records in the audit log for which ones it succeeded.
-func (a *Admin) operate(x *exchange, action, before, after string, found []subject, do func(*subject) (*time.Time, error)) (any, error) {
-	done := Done{Keys: []DoneKey{}}
+func (a *Admin) operate(x *apiRequest, action, before, after string, found []subject, do func(*subject) (*time.Time, error)) (any, error) {
+	done := ChangeResult{Keys: []ChangedKey{}}
 	defer func() {
 		for _, k := range done.Keys {
 			a.record(x, action, before+k.String()+after)
@@ -150,13 +150,13 @@ func (a *Admin) operate(x *exchange, action, before, after string, found []subje
 		if err != nil {
 			return nil, fmt.Errorf("%s under rule %s: %w", action, found[i].Rule.Name, err)
 		}
-		done.Keys = append(done.Keys, DoneKey{found[i].Rule.Name, Echo(attributesOf(found[i].Key)), until})
+		done.Keys = append(done.Keys, ChangedKey{found[i].Rule.Name, EchoedAttributes(attributesOf(found[i].Key)), until})
 	}
 	return done, nil
 }
 
 // String returns the rule and the key for the audit log. Values are quoted, since clients choose them.
-func (k *DoneKey) String() string {
+func (k *ChangedKey) String() string {
 	parts := []string{"rule " + k.Rule}
 	for _, name := range slices.Sorted(maps.Keys(k.Key)) {
 		parts = append(parts, fmt.Sprintf("%s=%.200q", name, k.Key[name]))

@@ -17,7 +17,7 @@ import (
 
 // addOverride gives some clients of a rule a different limit, as a new version. The rest of the document stays as it
 // was written, comments included.
-func (a *Admin) addOverride(x *exchange) (any, error) {
+func (a *Admin) addOverride(x *apiRequest) (any, error) {
 	var asked override
 	if err := x.read(&asked); err != nil {
 		return nil, err
@@ -57,15 +57,15 @@ type override struct {
 
 const unlimited = "unlimited"
 
-func (o *override) mistakes(now time.Time) (all []wire.Mistake) {
+func (o *override) mistakes(now time.Time) (all []wire.FieldError) {
 	if len(o.Match) == 0 {
-		all = append(all, wire.Mistake{At: "match", Message: `is missing: whose limit it is, for example {"user": "u1"}`})
+		all = append(all, wire.FieldError{At: "match", Message: `is missing: whose limit it is, for example {"user": "u1"}`})
 	}
 	if o.Limit == "" {
-		all = append(all, wire.Mistake{At: "limit", Message: "is missing: for example 100/1m, or unlimited"})
+		all = append(all, wire.FieldError{At: "limit", Message: "is missing: for example 100/1m, or unlimited"})
 	}
 	if !o.Expires.IsZero() && !o.Expires.After(now) {
-		all = append(all, wire.Mistake{At: "expires", Message: fmt.Sprintf("%s is over", o.Expires.Format(time.RFC3339))})
+		all = append(all, wire.FieldError{At: "expires", Message: fmt.Sprintf("%s is over", o.Expires.Format(time.RFC3339))})
 	}
 	return all
 }

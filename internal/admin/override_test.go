@@ -12,11 +12,11 @@ import (
 func TestAddOverride(t *testing.T) {
 	s := newStand(t, setup{})
 	expires := s.clock.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	saved := get[admin.Saved](s, "POST", "/v1/rules/per-user/overrides", object("match", u1, "limit", "100/1h", "expires", expires))
+	saved := get[admin.SaveResult](s, "POST", "/v1/rules/per-user/overrides", object("match", u1, "limit", "100/1h", "expires", expires))
 	if saved.Version.Number != 2 || saved.Version.Message != "override of per-user" || len(saved.Changes) != 1 || saved.Changes[0].Fields[0].Field != "overrides" {
 		t.Errorf("%+v", saved)
 	}
-	second := get[admin.Saved](s, "POST", "/v1/rules/per-user/overrides", object("match", map[string]string{"plan": "gold*"}, "limit", "unlimited", "message", "gold", "base", 2))
+	second := get[admin.SaveResult](s, "POST", "/v1/rules/per-user/overrides", object("match", map[string]string{"plan": "gold*"}, "limit", "unlimited", "message", "gold", "base", 2))
 	if second.Version.Number != 3 {
 		t.Errorf("%+v", second)
 	}

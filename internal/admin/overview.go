@@ -10,7 +10,7 @@ const lookEvery = time.Second
 
 // overview streams an overview every second: stats, status, nodes and sometimes attention, each with the response of
 // the route of that name.
-func (a *Admin) overview(x *exchange) (any, error) {
+func (a *Admin) overview(x *apiRequest) (any, error) {
 	ask, err := x.period()
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (a *Admin) overview(x *exchange) (any, error) {
 	if s.begin() {
 		s.look(ask)
 	}
-	return answered{}, nil
+	return responseWritten{}, nil
 }
 
 func (s *stream) look(ask period) {

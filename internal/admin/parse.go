@@ -22,7 +22,7 @@ func parse(body []byte, into any) error {
 	}
 	fields := fieldsOf(reflect.ValueOf(into).Elem())
 	known := strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
-	var mistakes []wire.Mistake
+	var mistakes []wire.FieldError
 	err := eachMember(body, func(name string, value json.RawMessage, again bool) bool {
 		field, ok := fields[name]
 		var message string
@@ -35,7 +35,7 @@ func parse(body []byte, into any) error {
 			message = readField(field, value)
 		}
 		if message != "" {
-			mistakes = append(mistakes, wire.Mistake{At: fmt.Sprintf("%.64s", name), Message: message})
+			mistakes = append(mistakes, wire.FieldError{At: fmt.Sprintf("%.64s", name), Message: message})
 		}
 		return len(mistakes) < wire.MaxMistakes
 	})

@@ -44,7 +44,7 @@ const wrongPasswordText = "wrong user name or password"
 
 // byPassword identifies the client as a user, or refuses the attempt. The response to an unknown user takes as long
 // as that to a wrong password.
-func (a *Admin) byPassword(x *exchange, name, given string) error {
+func (a *Admin) byPassword(x *apiRequest, name, given string) error {
 	ctx, l := x.r.Context(), a.logins
 	if a.people.open == nil {
 		return errNoPeople()
@@ -72,7 +72,7 @@ func (a *Admin) byPassword(x *exchange, name, given string) error {
 
 // checkPassword returns the user with a name and a password. Limits are looked at during the turn, so that attempts
 // at the same time cannot exceed them.
-func (a *Admin) checkPassword(x *exchange, name, given string) (*ruledb.User, error) {
+func (a *Admin) checkPassword(x *apiRequest, name, given string) (*ruledb.User, error) {
 	ctx, l := x.r.Context(), a.logins
 	if problem := l.mayTry(ctx, x.who.address, name); problem != nil { // without waiting
 		return nil, problem
@@ -127,7 +127,7 @@ func (a *Admin) hashFor(ctx context.Context, name, given string) (hash, made str
 		given = password.Generate()
 		made = given
 	} else if err := password.Check(given, name); err != nil {
-		return "", "", mistaken([]wire.Mistake{{At: "password", Message: err.Error()}})
+		return "", "", mistaken([]wire.FieldError{{At: "password", Message: err.Error()}})
 	}
 	end, err := a.logins.turns.begin(ctx)
 	if err != nil {

@@ -18,17 +18,17 @@ import (
 // password is that of all users in tests.
 const password = "correct horse battery"
 
-func (s *stand) addUser(name, role string) {
+func (s *testAdmin) addUser(name, role string) {
 	s.t.Helper()
 	get[admin.NewPassword](s, "POST", "/v1/users", object("name", name, "role", role, "password", password))
 }
 
-func (s *stand) loginRequest(name, password string) *http.Request {
+func (s *testAdmin) loginRequest(name, password string) *http.Request {
 	return s.request("POST", "/v1/session", object("user", name, "password", password))
 }
 
 // loginAs starts the session of a user.
-func (s *stand) loginAs(name string) *http.Cookie {
+func (s *testAdmin) loginAs(name string) *http.Cookie {
 	s.t.Helper()
 	w := s.serve(s.loginRequest(name, password))
 	if w.Code != http.StatusOK {
@@ -38,7 +38,7 @@ func (s *stand) loginAs(name string) *http.Cookie {
 }
 
 // with sends a request with a session.
-func (s *stand) with(c *http.Cookie, method, path, body string) *httptest.ResponseRecorder {
+func (s *testAdmin) with(c *http.Cookie, method, path, body string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	r := s.request(method, path, body)
 	r.AddCookie(c)
@@ -46,7 +46,7 @@ func (s *stand) with(c *http.Cookie, method, path, body string) *httptest.Respon
 }
 
 // token creates an API token in the session of a user, or for a service without one.
-func (s *stand) token(c *http.Cookie, name, role string, more ...any) admin.NewToken {
+func (s *testAdmin) token(c *http.Cookie, name, role string, more ...any) admin.NewToken {
 	s.t.Helper()
 	body := object(append([]any{"name", name, "role", role, "days", 30}, more...)...)
 	var w *httptest.ResponseRecorder
@@ -62,7 +62,7 @@ func (s *stand) token(c *http.Cookie, name, role string, more ...any) admin.NewT
 	return made
 }
 
-func (s *stand) whoAmI(show func(*http.Request)) (int, admin.Session) {
+func (s *testAdmin) whoAmI(show func(*http.Request)) (int, admin.Session) {
 	s.t.Helper()
 	r := s.request("GET", "/v1/session", "")
 	show(r)
@@ -245,18 +245,18 @@ func TestAuditNamesPeople(t *testing.T) {
 		if w := s.serve(r); w.Code != 200 {
 			t.Fatalf("%s: %d %s", actor, w.Code, w.Body)
 		}
-		audit := get[admin.Deeds](s, "GET", "/v1/audit?limit=10", "")
-		if !slices.ContainsFunc(audit.Events, func(d admin.Deed) bool { return d.Action == "reset" && strings.HasPrefix(d.Actor, actor) }) {
+		audit := get[admin.AuditPage](s, "GET", "/v1/audit?limit=10", "")
+		if !slices.ContainsFunc(audit.Events, func(d admin.AuditEntry) bool { return d.Action == "reset" && strings.HasPrefix(d.Actor, actor) }) {
 			t.Errorf("%s is not in %+v", actor, audit.Events)
 		}
 	}
 	r := s.request("PUT", "/v1/rules", object("document", strings.Replace(someRules, "3/1h", "5/1h", 1), "base", 1))
 	with(session)(r)
-	var saved admin.Saved
+	var saved admin.SaveResult
 	if err := json.Unmarshal(s.serve(r).Body.Bytes(), &saved); err != nil || !strings.HasPrefix(saved.Version.Author, "ann (admin) at 10.") {
 		t.Errorf("%+v %v", saved, err)
 	}
-	audit := get[admin.Deeds](s, "GET", "/v1/audit?limit=20", "")
+	audit := get[admin.AuditPage](s, "GET", "/v1/audit?limit=20", "")
 	var texts []string
 	for _, d := range audit.Events {
 		texts = append(texts, d.Action+" "+string(d.Detail))

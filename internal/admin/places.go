@@ -11,14 +11,14 @@ const (
 	operatorStreams = 4  // of maxStreams, reserved for operators
 )
 
-// places counts the open streams of one kind. Viewers cannot take all of them.
-type places struct {
+// streamSlots counts the open streams of one kind. Viewers cannot take all of them.
+type streamSlots struct {
 	mu  sync.Mutex
 	all int
 }
 
 // begin takes a place. The caller must call end.
-func (p *places) begin(role Role) (end func(), err error) {
+func (p *streamSlots) begin(role Role) (end func(), err error) {
 	most := maxStreams
 	if role < Operator {
 		most -= operatorStreams

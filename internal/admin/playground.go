@@ -12,19 +12,19 @@ import (
 const maxGame = 1 << 20
 
 // play decides arrivals by several limits side by side. It does not touch any real counter.
-func (a *Admin) play(x *exchange) (any, error) {
+func (a *Admin) play(x *apiRequest) (any, error) {
 	end, err := x.begin()
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	var game playground.Game
+	var game playground.Input
 	if err := x.readUpTo(maxGame, &game); err != nil {
 		return nil, err
 	}
 	played, err := playground.Play(x.r.Context(), &game, func() (playground.Store, error) { return a.Scratch() })
 	if errors.Is(err, penstock.ErrInvalid) {
-		return nil, mistaken([]wire.Mistake{{Message: err.Error()}})
+		return nil, mistaken([]wire.FieldError{{Message: err.Error()}})
 	}
 	return played, err
 }

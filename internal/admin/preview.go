@@ -66,7 +66,7 @@ const (
 	shownKeys   = 50
 )
 
-func (a *Admin) previewRules(x *exchange) (any, error) {
+func (a *Admin) previewRules(x *apiRequest) (any, error) {
 	files, end, err := a.proposed(x)
 	if err != nil {
 		return nil, err

@@ -48,11 +48,11 @@ func invalid(format string, args ...any) *Problem {
 }
 
 // mistaken returns an error with everything that is wrong with a request, or nil if nothing is.
-func mistaken(mistakes []wire.Mistake) error {
+func mistaken(mistakes []wire.FieldError) error {
 	if len(mistakes) == 0 {
 		return nil
 	}
-	listed := wire.Mistakes{List: mistakes}
+	listed := wire.FieldErrors{List: mistakes}
 	p := refuse(http.StatusBadRequest, Invalid, listed.Error())
 	p.Errors = mistakes
 	return p

@@ -13,10 +13,10 @@ import (
 // A query is the query parameters of a request. Each is read once.
 type query struct {
 	given    url.Values
-	mistakes []wire.Mistake
+	mistakes []wire.FieldError
 }
 
-func (x *exchange) query() *query { return &query{given: x.r.URL.Query()} }
+func (x *apiRequest) query() *query { return &query{given: x.r.URL.Query()} }
 
 // text returns a parameter, or "" if it is missing.
 func (q *query) text(name string) string {
@@ -53,7 +53,7 @@ func (q *query) flag(name string) bool {
 }
 
 func (q *query) fail(name, message string) {
-	q.mistakes = append(q.mistakes, wire.Mistake{At: fmt.Sprintf("%.64s", name), Message: message})
+	q.mistakes = append(q.mistakes, wire.FieldError{At: fmt.Sprintf("%.64s", name), Message: message})
 }
 
 // err returns all errors, including parameters that were never read.
@@ -63,6 +63,6 @@ func (q *query) err() error {
 			q.fail(name, "there is no such parameter")
 		}
 	}
-	slices.SortFunc(q.mistakes, func(a, b wire.Mistake) int { return strings.Compare(a.At, b.At) })
+	slices.SortFunc(q.mistakes, func(a, b wire.FieldError) int { return strings.Compare(a.At, b.At) })
 	return mistaken(q.mistakes)
 }

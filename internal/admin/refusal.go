@@ -25,7 +25,7 @@ func (r refusal) String() string {
 // however many addresses.
 type refusals struct {
 	log  *slog.Logger
-	veil *veil
+	veil *masker
 	now  func() time.Time
 
 	mu     sync.Mutex

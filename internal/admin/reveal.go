@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// reveals records when operators were last shown the names of clients. Each operator, by token and address, gets one
+// revealLog records when operators were last shown the names of clients. Each operator, by token and address, gets one
 // audit entry an hour.
-type reveals struct {
+type revealLog struct {
 	admin *Admin
 
 	mu      sync.Mutex
@@ -20,18 +20,18 @@ const (
 	maxReveals  = 1000 // entries that are kept
 )
 
-func newReveals(a *Admin) *reveals { return &reveals{admin: a, at: map[string]time.Time{}} }
+func newReveals(a *Admin) *revealLog { return &revealLog{admin: a, at: map[string]time.Time{}} }
 
 // note records that the client is shown names. The response does not wait for it: requests must be visible even while
 // the database is unavailable.
-func (r *reveals) note(x *exchange) {
+func (r *revealLog) note(x *apiRequest) {
 	if !r.due(x.who.String(), r.admin.Now()) {
 		return
 	}
 	r.writing.Go(func() { r.admin.record(x, "reveal", "who calls was shown") })
 }
 
-func (r *reveals) due(actor string, now time.Time) bool {
+func (r *revealLog) due(actor string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if last, ok := r.at[actor]; ok && now.Sub(last) < revealEvery {

@@ -12,11 +12,11 @@ import (
 type route struct {
 	method, path string
 	role         Role
-	serve        func(*exchange) (any, error)
+	serve        func(*apiRequest) (any, error)
 }
 
-// answered is returned by functions that have already written the response.
-type answered struct{}
+// responseWritten is returned by functions that have already written the response.
+type responseWritten struct{}
 
 // routes returns all routes. Each names its role, so that none is open by oversight. Routes that answer a freely
 // chosen question from recorded requests, as a preview does, are for operators only: a viewer could use them to guess
@@ -118,8 +118,8 @@ func (a *Admin) nothing(mux *http.ServeMux, w http.ResponseWriter, r *http.Reque
 	}
 }
 
-func openAPI(x *exchange) (any, error) {
+func openAPI(x *apiRequest) (any, error) {
 	x.w.Header().Set("Content-Type", "application/json")
 	_, _ = x.w.Write(docs.AdminOpenAPI)
-	return answered{}, nil
+	return responseWritten{}, nil
 }

@@ -24,7 +24,7 @@ type Validation struct {
 	Problems rules.Problems `json:"problems"` // errors, then warnings
 }
 
-func (a *Admin) validateRules(x *exchange) (any, error) {
+func (a *Admin) validateRules(x *apiRequest) (any, error) {
 	files, end, err := a.proposed(x)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (a *Admin) validateRules(x *exchange) (any, error) {
 
 // proposed waits for a turn and then reads the document to compile; end gives the turn back. In this order, waiting
 // documents take no memory.
-func (a *Admin) proposed(x *exchange) (files []rules.File, end func(), err error) {
+func (a *Admin) proposed(x *apiRequest) (files []rules.File, end func(), err error) {
 	end, err = x.begin()
 	if err != nil {
 		return nil, nil, err
@@ -66,12 +66,12 @@ func (a *Admin) proposed(x *exchange) (files []rules.File, end func(), err error
 }
 
 // given returns a required document.
-func (x *exchange) given(text *string) (string, error) {
+func (x *apiRequest) given(text *string) (string, error) {
 	switch most := x.maxDocument(); {
 	case text == nil:
-		return "", mistaken([]wire.Mistake{{At: "document", Message: "is missing: the rules, in YAML or JSON"}})
+		return "", mistaken([]wire.FieldError{{At: "document", Message: "is missing: the rules, in YAML or JSON"}})
 	case len(*text) > most:
-		return "", mistaken([]wire.Mistake{{At: "document", Message: fmt.Sprintf("may have at most %d bytes, has %d", most, len(*text))}})
+		return "", mistaken([]wire.FieldError{{At: "document", Message: fmt.Sprintf("may have at most %d bytes, has %d", most, len(*text))}})
 	}
 	return *text, nil
 }
@@ -81,7 +81,7 @@ func fileOf(text string) []rules.File {
 }
 
 // diffRules compares a version with a document, or with another version.
-func (a *Admin) diffRules(x *exchange) (any, error) {
+func (a *Admin) diffRules(x *apiRequest) (any, error) {
 	end, err := x.begin()
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (a *Admin) diffRules(x *exchange) (any, error) {
 		return nil, err
 	}
 	if (asked.To == 0) == (asked.Document == nil) {
-		return nil, mistaken([]wire.Mistake{{At: "document", Message: "give either the document or the version (to) that is compared"}})
+		return nil, mistaken([]wire.FieldError{{At: "document", Message: "give either the document or the version (to) that is compared"}})
 	}
 	before, err := a.filesAt(x.r.Context(), asked.From)
 	if err != nil {
@@ -139,8 +139,8 @@ func (a *Admin) filesAt(ctx context.Context, version int64) ([]rules.File, error
 	return []rules.File{{Name: fmt.Sprintf("version %d", version), Data: found.Document}}, nil
 }
 
-// A Saved is the result of saving a version.
-type Saved struct {
+// A SaveResult is the result of saving a version.
+type SaveResult struct {
 	Version   Version           `json:"version"`
 	Changed   bool              `json:"changed"` // false: the rules are the same as before
 	Changes   []rulediff.Change `json:"changes"`
@@ -148,7 +148,7 @@ type Saved struct {
 	Published string            `json:"published,omitempty"` // why nodes that read from Redis do not have it yet
 }
 
-func (a *Admin) saveRules(x *exchange) (any, error) {
+func (a *Admin) saveRules(x *apiRequest) (any, error) {
 	var asked struct {
 		Document *string `json:"document"`
 		Base     *int64  `json:"base"`
@@ -161,7 +161,7 @@ func (a *Admin) saveRules(x *exchange) (any, error) {
 		return nil, a.notHere()
 	}
 	if asked.Base == nil {
-		return nil, mistaken([]wire.Mistake{{At: "base", Message: "is missing: the version that the change was made from, 0 if there was none"}})
+		return nil, mistaken([]wire.FieldError{{At: "base", Message: "is missing: the version that the change was made from, 0 if there was none"}})
 	}
 	text, err := x.given(asked.Document)
 	if err != nil {
@@ -171,14 +171,14 @@ func (a *Admin) saveRules(x *exchange) (any, error) {
 }
 
 // save makes a version of a change, unless nothing changes.
-func (a *Admin) save(x *exchange, change ruledb.Change) (*Saved, error) {
+func (a *Admin) save(x *apiRequest, change ruledb.Change) (*SaveResult, error) {
 	end, before, err := a.beginChange(x)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	if v := before.version; v != nil && v.Number == change.Base && bytes.Equal(v.Document, change.Document) {
-		return &Saved{Version: versionOf(v), Changes: []rulediff.Change{}, Problems: rules.Problems{}}, nil
+		return &SaveResult{Version: versionOf(v), Changes: []rulediff.Change{}, Problems: rules.Problems{}}, nil
 	}
 	change.Author = x.who.String()
 	applied, err := a.Rules.Service.Apply(x.r.Context(), document, change)
@@ -189,7 +189,7 @@ func (a *Admin) save(x *exchange, change ruledb.Change) (*Saved, error) {
 }
 
 // beginChange waits for a turn and reads the rules to change. The caller must call end.
-func (a *Admin) beginChange(x *exchange) (end func(), before *state, err error) {
+func (a *Admin) beginChange(x *apiRequest) (end func(), before *state, err error) {
 	if end, err = x.begin(); err != nil {
 		return nil, nil, err
 	}
@@ -200,8 +200,8 @@ func (a *Admin) beginChange(x *exchange) (end func(), before *state, err error) 
 	return end, before, nil
 }
 
-func (a *Admin) saved(x *exchange, before *state, applied *ruleservice.Applied) *Saved {
-	told := &Saved{
+func (a *Admin) saved(x *apiRequest, before *state, applied *ruleservice.ApplyResult) *SaveResult {
+	told := &SaveResult{
 		Version: versionOf(&applied.Version), Changed: true, Changes: []rulediff.Change{},
 		Problems: append(rules.Problems{}, applied.Warnings...),
 	}
@@ -215,7 +215,7 @@ func (a *Admin) saved(x *exchange, before *state, applied *ruleservice.Applied) 
 	return told
 }
 
-func (a *Admin) rollbackRules(x *exchange) (any, error) {
+func (a *Admin) rollbackRules(x *apiRequest) (any, error) {
 	var asked struct {
 		To      int64  `json:"to"`
 		Base    *int64 `json:"base"`
@@ -227,12 +227,12 @@ func (a *Admin) rollbackRules(x *exchange) (any, error) {
 	if a.Rules.Service == nil {
 		return nil, a.notHere()
 	}
-	var mistakes []wire.Mistake
+	var mistakes []wire.FieldError
 	if asked.To < 1 {
-		mistakes = append(mistakes, wire.Mistake{At: "to", Message: fmt.Sprintf("%d is no version to go back to", asked.To)})
+		mistakes = append(mistakes, wire.FieldError{At: "to", Message: fmt.Sprintf("%d is no version to go back to", asked.To)})
 	}
 	if asked.Base == nil {
-		mistakes = append(mistakes, wire.Mistake{At: "base", Message: "is missing: the version that is current"})
+		mistakes = append(mistakes, wire.FieldError{At: "base", Message: "is missing: the version that is current"})
 	}
 	if err := mistaken(mistakes); err != nil {
 		return nil, err

@@ -108,7 +108,7 @@ func (a *Admin) compile(ctx context.Context, files []rules.File, checksum string
 	return rules.CompileContext(ctx, files, a.Rules.Compile)
 }
 
-func (a *Admin) readRules(x *exchange) (any, error) {
+func (a *Admin) readRules(x *apiRequest) (any, error) {
 	if err := x.query().err(); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (a *Admin) readRules(x *exchange) (any, error) {
 }
 
 // show adds the single rules, as compiled.
-func (a *Admin) show(x *exchange, now *state, set *RuleSet) error {
+func (a *Admin) show(x *apiRequest, now *state, set *RuleSet) error {
 	end, err := x.begin()
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (a *Admin) database(ctx context.Context) (*ruledb.DB, error) {
 const maxPage = 200
 
 // page reads which part of a list is requested, and returns the database to read it from.
-func (a *Admin) page(x *exchange, open func(context.Context) (*ruledb.DB, error)) (db *ruledb.DB, before int64, limit int, err error) {
+func (a *Admin) page(x *apiRequest, open func(context.Context) (*ruledb.DB, error)) (db *ruledb.DB, before int64, limit int, err error) {
 	q := x.query()
 	before, limit = q.number("before", 0, 0, 1<<53), int(q.number("limit", 50, 1, maxPage))
 	if err := q.err(); err != nil {
@@ -197,7 +197,7 @@ type Versions struct {
 	Next     int64     `json:"next,omitempty"` // the next page starts before this one
 }
 
-func (a *Admin) versions(x *exchange) (any, error) {
+func (a *Admin) versions(x *apiRequest) (any, error) {
 	db, before, limit, err := a.page(x, a.database)
 	if err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (a *Admin) versions(x *exchange) (any, error) {
 	return page, nil
 }
 
-func (a *Admin) version(x *exchange) (any, error) {
+func (a *Admin) version(x *apiRequest) (any, error) {
 	number, err := strconv.ParseInt(x.r.PathValue("number"), 10, 64)
 	if err != nil || number < 1 {
 		return nil, invalid("invalid version %.32q: must be a number from 1 on", x.r.PathValue("number"))
@@ -234,8 +234,8 @@ func (a *Admin) version(x *exchange) (any, error) {
 	return told, nil
 }
 
-func schema(x *exchange) (any, error) {
+func schema(x *apiRequest) (any, error) {
 	x.w.Header().Set("Content-Type", "application/schema+json")
 	_, _ = x.w.Write(rules.Schema())
-	return answered{}, nil
+	return responseWritten{}, nil
 }

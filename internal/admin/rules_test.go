@@ -50,14 +50,14 @@ rules:
 func TestSaveAndRollBack(t *testing.T) {
 	s := newStand(t, setup{})
 	changed := strings.Replace(someRules, "3/1h", "5/1h", 1)
-	saved := get[admin.Saved](s, "PUT", "/v1/rules", object("document", changed, "base", 1, "message", "more"))
+	saved := get[admin.SaveResult](s, "PUT", "/v1/rules", object("document", changed, "base", 1, "message", "more"))
 	if saved.Version.Number != 2 || !saved.Changed || saved.Version.Message != "more" || !strings.HasPrefix(saved.Version.Author, "admin.token ") ||
 		len(saved.Changes) != 1 || saved.Changes[0].Op != rulediff.Alter || saved.Changes[0].Name != "per-user" {
 		t.Errorf("%+v", saved)
 	}
 	eventually(t, "the new rules are served", func() bool { return get[admin.RuleSet](s, "GET", "/v1/rules", "").Served.Version == 2 })
 
-	again := get[admin.Saved](s, "PUT", "/v1/rules", object("document", changed, "base", 2))
+	again := get[admin.SaveResult](s, "PUT", "/v1/rules", object("document", changed, "base", 2))
 	if again.Changed || again.Version.Number != 2 {
 		t.Errorf("the same again: %+v", again)
 	}
@@ -66,7 +66,7 @@ func TestSaveAndRollBack(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 
-	back := get[admin.Saved](s, "POST", "/v1/rules/rollback", object("to", 1, "base", 2, "message", "back"))
+	back := get[admin.SaveResult](s, "POST", "/v1/rules/rollback", object("to", 1, "base", 2, "message", "back"))
 	if back.Version.Number != 3 || back.Version.Restores != 1 || len(back.Changes) != 1 {
 		t.Errorf("%+v", back)
 	}
@@ -90,7 +90,7 @@ func TestSaveAndRollBack(t *testing.T) {
 	s.refused("GET", "/v1/rules/versions/x", "", 400, admin.Invalid)
 	s.refused("GET", "/v1/rules/versions?before=x&limit=0&other=1", "", 400, admin.Invalid, `"before"`, `"limit"`, `"other"`)
 
-	audit := get[admin.Deeds](s, "GET", "/v1/audit", "")
+	audit := get[admin.AuditPage](s, "GET", "/v1/audit", "")
 	if len(audit.Events) != 3 || audit.Events[0].Action != "rollback" || audit.Events[0].Version != 3 || !strings.Contains(audit.Events[0].Actor, "admin.token ") || !strings.Contains(audit.Events[0].Actor, " at 10.") {
 		t.Errorf("%+v", audit)
 	}
@@ -152,7 +152,7 @@ func TestReadRulesThatAreRefused(t *testing.T) {
 	if set.Document != badRules || set.Version.Number != 2 || set.Served.Version != 1 || len(set.Rules) != 0 || len(set.Problems) < 5 {
 		t.Errorf("%+v", set)
 	}
-	back := get[admin.Saved](s, "POST", "/v1/rules/rollback", object("to", 1, "base", 2))
+	back := get[admin.SaveResult](s, "POST", "/v1/rules/rollback", object("to", 1, "base", 2))
 	if back.Version.Number != 3 {
 		t.Errorf("%+v", back)
 	}
@@ -169,7 +169,7 @@ func TestDiffRules(t *testing.T) {
 	if d := get[rulediff.Diff](s, "POST", "/v1/rules/diff", object("document", someRules, "from", 1)); !d.Same {
 		t.Errorf("%+v", d)
 	}
-	get[admin.Saved](s, "PUT", "/v1/rules", object("document", changed, "base", 1))
+	get[admin.SaveResult](s, "PUT", "/v1/rules", object("document", changed, "base", 1))
 	if d := get[rulediff.Diff](s, "POST", "/v1/rules/diff", object("from", 2, "to", 1)); d.Same || d.Changes[0].Fields[0].Field != "limits" {
 		t.Errorf("%+v", d)
 	}

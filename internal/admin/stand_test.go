@@ -64,14 +64,14 @@ type setup struct {
 	local penstock.Store
 	kind  admin.Kind
 	now   func() penstock.Instant // of requests; nil: the clock
-	nodes []membership.Known      // other nodes; none: only this one
+	nodes []membership.KnownNode  // other nodes; none: only this one
 
 	database string // of the rules; default: a new SQLite file
 	kept     bool   // the database has rules already
 }
 
-// A stand is an admin API with the parts of a real node.
-type stand struct {
+// A testAdmin is an admin API with the parts of a real node.
+type testAdmin struct {
 	t       testing.TB
 	door    *admin.Admin
 	engine  *engine.Engine
@@ -81,10 +81,10 @@ type stand struct {
 	clock   *clock
 	log     *syncBuffer
 	callers int // number of different clients so far
-	demo    *switched
+	demo    *idleDemo
 }
 
-func newStand(t testing.TB, o setup) *stand {
+func newStand(t testing.TB, o setup) *testAdmin {
 	t.Helper()
 	if o.rules == "" {
 		o.rules = someRules
@@ -96,9 +96,9 @@ func newStand(t testing.TB, o setup) *stand {
 		o.kind = admin.Database
 	}
 	if o.nodes == nil {
-		o.nodes = []membership.Known{{ID: "ME", Self: true, Node: &membership.Node{Name: "here", Version: "1.0", Quality: membership.Exact}}}
+		o.nodes = []membership.KnownNode{{ID: "ME", Self: true, Node: &membership.Node{Name: "here", Version: "1.0", Quality: membership.Exact}}}
 	}
-	s := &stand{t: t, demo: &switched{}, clock: &clock{now: time.Now()}, log: &syncBuffer{}, traffic: traffic.New()}
+	s := &testAdmin{t: t, demo: &idleDemo{}, clock: &clock{now: time.Now()}, log: &syncBuffer{}, traffic: traffic.New()}
 	t.Cleanup(s.traffic.Close)
 	log := slog.New(slog.NewJSONHandler(s.log, nil))
 	compile := rules.Options{Secret: "secret"}
@@ -130,7 +130,7 @@ func newStand(t testing.TB, o setup) *stand {
 		Status: func() admin.Status {
 			return admin.Status{Ready: true, Addresses: map[string]string{}, Store: admin.StoreStatus{Kind: "memory", Connected: true, Nodes: 1}}
 		},
-		Nodes:        func() []membership.Known { return o.nodes },
+		Nodes:        func() []membership.KnownNode { return o.nodes },
 		Ready:        func() error { return nil },
 		Rules:        admin.Rules{Live: s.live, Origin: origin, Kind: o.kind, Service: s.service, Compile: compile},
 		Entitlements: table,
@@ -149,7 +149,7 @@ func newStand(t testing.TB, o setup) *stand {
 }
 
 // open stores the rules at their origin.
-func (s *stand) open(o setup, compile rules.Options) (live.Origin, *ruleservice.Service) {
+func (s *testAdmin) open(o setup, compile rules.Options) (live.Origin, *ruleservice.Service) {
 	s.t.Helper()
 	if o.kind != admin.Database {
 		file := filepath.Join(s.t.TempDir(), "rules.yaml")
@@ -207,7 +207,7 @@ func onBothStores(t *testing.T, test func(t *testing.T, store admin.Store)) {
 }
 
 // call decides a request, and reports whether it was allowed.
-func (s *stand) call(attributes ...string) bool {
+func (s *testAdmin) call(attributes ...string) bool {
 	s.t.Helper()
 	c := penstock.Call{Cost: 1}
 	for i := 0; i < len(attributes); i += 2 {
@@ -221,7 +221,7 @@ func (s *stand) call(attributes ...string) bool {
 }
 
 // request returns a request from a new client, unless its address is set.
-func (s *stand) request(method, path, body string, header ...string) *http.Request {
+func (s *testAdmin) request(method, path, body string, header ...string) *http.Request {
 	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
 	s.callers++
 	r.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", s.callers>>16&255, s.callers>>8&255, s.callers&255)
@@ -236,7 +236,7 @@ func (s *stand) request(method, path, body string, header ...string) *http.Reque
 }
 
 // serve serves a request, and checks that the document describes the response.
-func (s *stand) serve(r *http.Request) *httptest.ResponseRecorder {
+func (s *testAdmin) serve(r *http.Request) *httptest.ResponseRecorder {
 	s.t.Helper()
 	w := httptest.NewRecorder()
 	s.door.ServeHTTP(w, r)
@@ -245,18 +245,18 @@ func (s *stand) serve(r *http.Request) *httptest.ResponseRecorder {
 }
 
 // ask sends a request as an operator.
-func (s *stand) ask(method, path, body string) *httptest.ResponseRecorder {
+func (s *testAdmin) ask(method, path, body string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	return s.askAs(operatorToken, method, path, body)
 }
 
-func (s *stand) askAs(token, method, path, body string) *httptest.ResponseRecorder {
+func (s *testAdmin) askAs(token, method, path, body string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	return s.serve(s.request(method, path, body, "Authorization", "Bearer "+token))
 }
 
 // get sends a request as an operator, which must succeed.
-func get[T any](s *stand, method, path, body string) (found T) {
+func get[T any](s *testAdmin, method, path, body string) (found T) {
 	s.t.Helper()
 	w := s.ask(method, path, body)
 	if w.Code != http.StatusOK {
@@ -269,7 +269,7 @@ func get[T any](s *stand, method, path, body string) (found T) {
 }
 
 // refused sends a request as an operator, which must fail with the code.
-func (s *stand) refused(method, path, body string, status int, code admin.Code, mentions ...string) *admin.Problem {
+func (s *testAdmin) refused(method, path, body string, status int, code admin.Code, mentions ...string) *admin.Problem {
 	s.t.Helper()
 	w := s.ask(method, path, body)
 	var p admin.Problem

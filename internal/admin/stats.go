@@ -66,7 +66,7 @@ func attributesOf(list []penstock.Attribute) Attributes {
 	return all
 }
 
-func (a *Admin) stats(x *exchange) (any, error) {
+func (a *Admin) stats(x *apiRequest) (any, error) {
 	ask, err := x.period()
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ type period struct {
 func (p *period) query() traffic.Query { return traffic.Last(time.Now(), p.last) }
 
 // period reads how far back to report. It allows no other parameters.
-func (x *exchange) period() (period, error) {
+func (x *apiRequest) period() (period, error) {
 	q := x.query()
 	p := period{last: 15 * time.Minute, node: q.text("node")}
 	if text := q.text("last"); text != "" {

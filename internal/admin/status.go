@@ -72,28 +72,28 @@ func (r *Rules) Status() RulesStatus {
 	return found
 }
 
-func (a *Admin) status(*exchange) (any, error) { return a.Status(), nil }
+func (a *Admin) status(*apiRequest) (any, error) { return a.Status(), nil }
 
-func (a *Admin) healthy(x *exchange) (any, error) { return plain(x, http.StatusOK, "alive") }
+func (a *Admin) healthy(x *apiRequest) (any, error) { return plain(x, http.StatusOK, "alive") }
 
-func (a *Admin) ready(x *exchange) (any, error) {
+func (a *Admin) ready(x *apiRequest) (any, error) {
 	readiness.Write(x.w, readiness.State{NotReady: a.Ready(), Degraded: !a.Status().Store.Connected})
-	return answered{}, nil
+	return responseWritten{}, nil
 }
 
-func plain(x *exchange, status int, text string) (any, error) {
+func plain(x *apiRequest, status int, text string) (any, error) {
 	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	x.w.WriteHeader(status)
 	fmt.Fprintln(x.w, text)
-	return answered{}, nil
+	return responseWritten{}, nil
 }
 
 // metrics requires a token, on loopback too: other processes on this machine are not trusted, and metrics contain the
 // names of all rules. Prometheus sends a token with authorization.credentials_file.
-func (a *Admin) metrics(x *exchange) (any, error) {
+func (a *Admin) metrics(x *apiRequest) (any, error) {
 	if a.Metrics == nil {
 		return nil, refuse(http.StatusNotFound, NotFound, "there are no metrics")
 	}
 	a.Metrics.ServeHTTP(x.w, x.r)
-	return answered{}, nil
+	return responseWritten{}, nil
 }

@@ -17,11 +17,11 @@ const (
 // A stream is a response of server-sent events. It lasts until the session ends, the server stops, or the client
 // stops reading.
 type stream struct {
-	*exchange
+	*apiRequest
 	control *http.ResponseController
 }
 
-func newStream(x *exchange) *stream { return &stream{x, http.NewResponseController(x.w)} }
+func newStream(x *apiRequest) *stream { return &stream{x, http.NewResponseController(x.w)} }
 
 // begin sends the headers, and reports whether the stream can go on.
 func (s *stream) begin() bool {

@@ -19,15 +19,15 @@ type subject struct {
 	id storage.Subject
 }
 
-// whom selects the client that a request is about.
-type whom struct {
-	asked
+// clientSelector selects the client that a request is about.
+type clientSelector struct {
+	requestInput
 	Rule string `json:"rule"` // "": all that keep state for the client
 }
 
 // readSubjects reads which client a request is about.
-func (a *Admin) readSubjects(x *exchange) ([]subject, error) {
-	var asked whom
+func (a *Admin) readSubjects(x *apiRequest) ([]subject, error) {
+	var asked clientSelector
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
@@ -37,10 +37,10 @@ func (a *Admin) readSubjects(x *exchange) ([]subject, error) {
 // find returns the subjects of the client that a request is about: that of the named rule, or else those of all rules
 // whose key the attributes fill, except rules that do not distinguish clients. There must be at least one. It reports
 // other errors of the request along with its own.
-func (a *Admin) find(w *whom, mistakes ...wire.Mistake) ([]subject, error) {
+func (a *Admin) find(w *clientSelector, mistakes ...wire.FieldError) ([]subject, error) {
 	call := w.call(&mistakes)
 	if len(call.Attributes) == 0 && w.Rule == "" {
-		mistakes = append(mistakes, wire.Mistake{At: "attributes", Message: `are missing: who is meant, for example {"user": "u1"}`})
+		mistakes = append(mistakes, wire.FieldError{At: "attributes", Message: `are missing: who is meant, for example {"user": "u1"}`})
 	}
 	if err := mistaken(mistakes); err != nil {
 		return nil, err

@@ -15,15 +15,15 @@ const (
 	viewersWait   = 10 * time.Second
 )
 
-// turns limits expensive work. Viewers can neither take all turns nor wait in unbounded numbers.
-type turns struct{ all, viewers, waiting chan struct{} }
+// workSlots limits expensive work. Viewers can neither take all turns nor wait in unbounded numbers.
+type workSlots struct{ all, viewers, waiting chan struct{} }
 
-func newTurns() *turns {
-	return &turns{make(chan struct{}, maxTurns), make(chan struct{}, maxTurns-operatorTurns), make(chan struct{}, maxWaiting)}
+func newTurns() *workSlots {
+	return &workSlots{make(chan struct{}, maxTurns), make(chan struct{}, maxTurns-operatorTurns), make(chan struct{}, maxWaiting)}
 }
 
 // begin waits for a turn. The caller must call end.
-func (t *turns) begin(ctx context.Context, role Role) (end func(), err error) {
+func (t *workSlots) begin(ctx context.Context, role Role) (end func(), err error) {
 	if role >= Operator {
 		return acquire(ctx, t.all)
 	}

@@ -41,7 +41,7 @@ func given(t time.Time) *time.Time {
 }
 
 // name identifies a client across its sessions and addresses.
-func (c *caller) name() string {
+func (c *principal) name() string {
 	switch {
 	case c.user != nil:
 		return "user " + c.user.Name
@@ -51,7 +51,7 @@ func (c *caller) name() string {
 	return "configuration"
 }
 
-func (a *Admin) listUsers(x *exchange) (any, error) {
+func (a *Admin) listUsers(x *apiRequest) (any, error) {
 	all, _, err := a.readPeople(x)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (a *Admin) listUsers(x *exchange) (any, error) {
 }
 
 // readPeople reads users and tokens from the database, with the latest times of use.
-func (a *Admin) readPeople(x *exchange) (*ruledb.People, *ruledb.DB, error) {
+func (a *Admin) readPeople(x *apiRequest) (*ruledb.People, *ruledb.DB, error) {
 	db, err := a.people.database(x.r.Context())
 	if err != nil {
 		return nil, nil, err
@@ -74,7 +74,7 @@ func (a *Admin) readPeople(x *exchange) (*ruledb.People, *ruledb.DB, error) {
 }
 
 // tellUser returns a user after a change. The directory learns of the change.
-func (a *Admin) tellUser(x *exchange, db *ruledb.DB, name, made string) (any, error) {
+func (a *Admin) tellUser(x *apiRequest, db *ruledb.DB, name, made string) (any, error) {
 	a.people.changed()
 	all, err := db.People(x.r.Context())
 	if err != nil {
@@ -88,7 +88,7 @@ func (a *Admin) tellUser(x *exchange, db *ruledb.DB, name, made string) (any, er
 	return nil, refuse(http.StatusNotFound, NotFound, "the user was removed meanwhile")
 }
 
-func (a *Admin) addUser(x *exchange) (any, error) {
+func (a *Admin) addUser(x *apiRequest) (any, error) {
 	var asked struct {
 		Name     string `json:"name"`
 		Role     Role   `json:"role"`
@@ -97,12 +97,12 @@ func (a *Admin) addUser(x *exchange) (any, error) {
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
-	var mistakes []wire.Mistake
+	var mistakes []wire.FieldError
 	if err := ruledb.CheckName(asked.Name); err != nil {
-		mistakes = append(mistakes, wire.Mistake{At: "name", Message: err.Error()})
+		mistakes = append(mistakes, wire.FieldError{At: "name", Message: err.Error()})
 	}
 	if asked.Role == nobody {
-		mistakes = append(mistakes, wire.Mistake{At: "role", Message: "is missing: viewer, operator or admin"})
+		mistakes = append(mistakes, wire.FieldError{At: "role", Message: "is missing: viewer, operator or admin"})
 	}
 	if err := mistaken(mistakes); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (a *Admin) addUser(x *exchange) (any, error) {
 	return a.tellUser(x, db, asked.Name, made)
 }
 
-func (a *Admin) changeUser(x *exchange) (any, error) {
+func (a *Admin) changeUser(x *apiRequest) (any, error) {
 	var asked struct {
 		Role    Role  `json:"role"`
 		Version int64 `json:"version"`
@@ -130,12 +130,12 @@ func (a *Admin) changeUser(x *exchange) (any, error) {
 		return nil, err
 	}
 	if asked.Role == nobody {
-		return nil, mistaken([]wire.Mistake{{At: "role", Message: "is missing: viewer, operator or admin"}})
+		return nil, mistaken([]wire.FieldError{{At: "role", Message: "is missing: viewer, operator or admin"}})
 	}
 	return a.change(x, ruledb.UserChange{Version: asked.Version, Role: asked.Role.String()}, "")
 }
 
-func (a *Admin) setPassword(x *exchange) (any, error) {
+func (a *Admin) setPassword(x *apiRequest) (any, error) {
 	var asked struct {
 		Password string `json:"password"`
 	}
@@ -150,7 +150,7 @@ func (a *Admin) setPassword(x *exchange) (any, error) {
 }
 
 // change changes the user that the path names.
-func (a *Admin) change(x *exchange, c ruledb.UserChange, made string) (any, error) {
+func (a *Admin) change(x *apiRequest, c ruledb.UserChange, made string) (any, error) {
 	db, err := a.people.database(x.r.Context())
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (a *Admin) change(x *exchange, c ruledb.UserChange, made string) (any, erro
 	return a.tellUser(x, db, name, made)
 }
 
-func (a *Admin) removeUser(x *exchange) (any, error) {
+func (a *Admin) removeUser(x *apiRequest) (any, error) {
 	var asked struct {
 		Version int64 `json:"version"`
 	}
@@ -181,7 +181,7 @@ func (a *Admin) removeUser(x *exchange) (any, error) {
 }
 
 // changeOwnPassword lets users replace their password. It ends their other sessions.
-func (a *Admin) changeOwnPassword(x *exchange) (any, error) {
+func (a *Admin) changeOwnPassword(x *apiRequest) (any, error) {
 	var asked struct {
 		Current  string `json:"current"`
 		Password string `json:"password"`
@@ -193,7 +193,7 @@ func (a *Admin) changeOwnPassword(x *exchange) (any, error) {
 		return nil, refuse(http.StatusConflict, Conflict, "this takes the session of a user: a token has no password")
 	}
 	if asked.Password == "" {
-		return nil, mistaken([]wire.Mistake{{At: "password", Message: "is missing: the new password"}})
+		return nil, mistaken([]wire.FieldError{{At: "password", Message: "is missing: the new password"}})
 	}
 	if err := a.logins.mayChange(x); err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (a *Admin) changeOwnPassword(x *exchange) (any, error) {
 }
 
 // renew begins a new session for a user whose password was just changed.
-func (a *Admin) renew(x *exchange, u *ruledb.User) (any, error) {
+func (a *Admin) renew(x *apiRequest, u *ruledb.User) (any, error) {
 	a.people.changed()
 	people, problem := a.people.latest(x.r.Context())
 	if problem != nil {

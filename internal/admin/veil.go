@@ -11,13 +11,13 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A veil masks the values that identify clients: viewers see a part of a keyed hash instead. A client has the same
+// A masker masks the values that identify clients: viewers see a part of a keyed hash instead. A client has the same
 // hash on every screen and node, so viewers can follow it but not identify it. Every response passes through the
 // veil, whichever route made it.
 //
 // It would be useless if viewers could look up the hash of a value. So no route that shows viewers requests takes a
 // value of their choice: see unveiled, and the roles in routes.
-type veil struct{ hasher storage.Hasher }
+type masker struct{ hasher storage.Hasher }
 
 // plainAttributes are those whose values do not identify clients. All others, paths included, can contain anything a
 // client chooses.
@@ -26,13 +26,13 @@ var plainAttributes = []string{"method"}
 // veiled marks a masked value: six bytes of a hash follow.
 const veiled = "#"
 
-func newVeil(secret string) *veil { return &veil{storage.NewHasher(secret)} }
+func newVeil(secret string) *masker { return &masker{storage.NewHasher(secret)} }
 
 // unveiled reports whether viewers see the values of an attribute.
 func unveiled(attribute string) bool { return slices.Contains(plainAttributes, attribute) }
 
 // value returns what viewers see of an attribute's value.
-func (v *veil) value(attribute, value string) string {
+func (v *masker) value(attribute, value string) string {
 	if unveiled(attribute) || value == "" {
 		return value
 	}
@@ -43,7 +43,7 @@ func (v *veil) value(attribute, value string) string {
 // named matches an attribute of a client in a Detail. A truncated detail can lack the closing quote.
 var named = regexp.MustCompile(`([\w.-]+)="(?:[^"\\]|\\.)*(?:"|\\?$)`)
 
-func (v *veil) detail(d Detail) Detail {
+func (v *masker) detail(d Detail) Detail {
 	return Detail(named.ReplaceAllStringFunc(string(d), func(found string) string {
 		parts := named.FindStringSubmatch(found)
 		quoted := found[len(parts[1])+1:]
@@ -56,7 +56,7 @@ func (v *veil) detail(d Detail) Detail {
 }
 
 // over returns a response as viewers see it.
-func (v *veil) over(answer any) any {
+func (v *masker) over(answer any) any {
 	return eachName(answer, func(at reflect.Value) {
 		switch who := at.Interface().(type) {
 		case Attributes:

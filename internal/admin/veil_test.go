@@ -18,7 +18,7 @@ import (
 var markers = map[string]string{"user": "marker-user-7f3a", "ip": "203.0.113.77", "path": "/people/marker-path", "agent": "Marker/1.0"}
 
 // marked sends requests of the marked client under every rule, some of which are denied.
-func (s *stand) marked() {
+func (s *testAdmin) marked() {
 	for range 5 {
 		s.call("method", "GET", "path", "/search", "user", markers["user"], "ip", markers["ip"])
 	}
@@ -27,7 +27,7 @@ func (s *stand) marked() {
 
 // markedRequest returns a successful request to a route, if there is one that does not name the marked client.
 // Streams are requested by openStream.
-func (s *stand) markedRequest(route admin.Route) *http.Request {
+func (s *testAdmin) markedRequest(route admin.Route) *http.Request {
 	whole := object("document", someRules)
 	about := object("attributes", map[string]string{"user": markers["user"]})
 	asked := map[string][2]string{ // query and body, if the path alone is not enough
@@ -85,7 +85,7 @@ func TestViewersDoNotSeeWhoCalls(t *testing.T) {
 	s := newStand(t, setup{})
 	s.marked()
 	about := object("attributes", map[string]string{"user": markers["user"]}, "duration", "1h", "rule", "per-user")
-	get[admin.Done](s, "POST", "/v1/bans", about)
+	get[admin.ChangeResult](s, "POST", "/v1/bans", about)
 	s.marked()
 	shown := map[string]bool{} // to the operator
 	for _, route := range admin.Routes() {
@@ -153,7 +153,7 @@ func TestViewersDoNotSeeWhoCallsInStreams(t *testing.T) {
 }
 
 // readStream reads until the marked client appears, by name or veiled. The client sends requests all the time.
-func (s *stand) readStream(url, token string) string {
+func (s *testAdmin) readStream(url, token string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patient)
 	defer cancel()
@@ -214,7 +214,7 @@ func TestAuditIsVeiled(t *testing.T) {
 	s := newStand(t, setup{})
 	names := []string{`quote" user="marker-1`, `back\slash"marker-2`, "new\nline marker-3", strings.Repeat("ä", 120) + " marker-4", "marker-5\\"}
 	for _, name := range names {
-		get[admin.Done](s, "POST", "/v1/bans", object("attributes", map[string]string{"user": name}, "duration", "1h", "rule", "per-user"))
+		get[admin.ChangeResult](s, "POST", "/v1/bans", object("attributes", map[string]string{"user": name}, "duration", "1h", "rule", "per-user"))
 	}
 	w := s.serve(s.request("GET", "/v1/audit", "", "Authorization", "Bearer "+viewerToken))
 	if w.Code != 200 || strings.Contains(w.Body.String(), "marker") || strings.Count(w.Body.String(), "rule per-user user=#") != len(names) {

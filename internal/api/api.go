@@ -92,7 +92,7 @@ func New(o Options) (http.Handler, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &api{Options: o}
-	a.exchanges.New = func() any { return new(exchange) }
+	a.exchanges.New = func() any { return new(requestState) }
 	return webguard.Handler(a.mux(), webguard.Options{
 		Hosts: o.Hosts, Open: []string{"/healthz", "/readyz", "/healthcheck"}, Relayed: []string{forwardAuth},
 		Refuse: func(w http.ResponseWriter, reason string) {

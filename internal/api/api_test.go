@@ -90,7 +90,7 @@ func TestCheck(t *testing.T) {
 
 // While the store is unavailable, checks are answered by each rule's policy.
 func TestCheckWithoutStore(t *testing.T) {
-	h := newHandler(t, setup{store: gone{}})
+	h := newHandler(t, setup{store: unavailableStore{}})
 	for path, want := range map[string]string{
 		"/search": `"allowed":true,"rule":"","reason":"store_error","quality":"open"`,
 		"/closed": `"allowed":false,"rule":"closed","reason":"store_error","quality":"closed"`,

@@ -146,7 +146,7 @@ func TestAuthHoldsNothing(t *testing.T) {
 }
 
 func TestAuthWithoutStore(t *testing.T) {
-	h := newHandler(t, setup{store: gone{}, trusted: proxies})
+	h := newHandler(t, setup{store: unavailableStore{}, trusted: proxies})
 	if w := send(t, h, forward("")); w.Code != http.StatusOK {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -44,7 +44,7 @@ func (a *api) conclude(w http.ResponseWriter, r *http.Request, verb penstock.Ver
 }
 
 // answerConclusion concludes a reservation and answers with the verdict.
-func (a *api) answerConclusion(w http.ResponseWriter, r *http.Request, x *exchange, c *penstock.Conclusion) {
+func (a *api) answerConclusion(w http.ResponseWriter, r *http.Request, x *requestState, c *penstock.Conclusion) {
 	if err := a.Concluder.Conclude(r.Context(), c, &x.verdict); err != nil {
 		a.notConcluded(w, r, c.Verb, err)
 		return

@@ -67,7 +67,7 @@ func TestLeases(t *testing.T) {
 // half is a store that takes, and then fails to settle.
 type half struct {
 	penstock.Store
-	gone
+	unavailableStore
 }
 
 func (h half) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-io/penstock/internal/webguard"
 )
 
-// An exchange is the memory for one request. It is reused for later ones.
-type exchange struct {
+// An requestState is the memory for one request. It is reused for later ones.
+type requestState struct {
 	body    bytes.Buffer
 	call    penstock.Call
 	verdict penstock.Verdict
@@ -22,9 +22,9 @@ type exchange struct {
 // maxKept bounds the memory that an exchange keeps, so that the memory of a large batch is freed.
 const maxKept = 64 << 10
 
-func (a *api) begin() *exchange { return a.exchanges.Get().(*exchange) }
+func (a *api) begin() *requestState { return a.exchanges.Get().(*requestState) }
 
-func (a *api) end(x *exchange) {
+func (a *api) end(x *requestState) {
 	if x.body.Cap() > maxKept || cap(x.answer) > maxKept {
 		return
 	}
@@ -33,7 +33,7 @@ func (a *api) end(x *exchange) {
 
 // read reads the body of a request, which must be JSON of at most the given number of bytes. If it is not, read has
 // sent a response.
-func (x *exchange) read(w http.ResponseWriter, r *http.Request, most int64) bool {
+func (x *requestState) read(w http.ResponseWriter, r *http.Request, most int64) bool {
 	if err := webguard.CheckJSON(r.Header); err != nil {
 		w.Header().Set("Accept-Post", "application/json")
 		fail(w, http.StatusUnsupportedMediaType, err.Error())
@@ -55,7 +55,7 @@ func (x *exchange) read(w http.ResponseWriter, r *http.Request, most int64) bool
 var jsonType = []string{"application/json"}
 
 // reply sends the response.
-func (x *exchange) reply(w http.ResponseWriter) {
+func (x *requestState) reply(w http.ResponseWriter) {
 	problem.Header(w.Header(), jsonType)
 	_, _ = w.Write(x.answer) // a client that has gone away needs no error
 }

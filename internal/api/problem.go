@@ -21,7 +21,7 @@ func failWith(w http.ResponseWriter, status int, err error) {
 
 func problemOf(status int, err error) *problem.Document {
 	p := problem.New(status, err.Error())
-	if mistakes, ok := errors.AsType[*wire.Mistakes](err); ok {
+	if mistakes, ok := errors.AsType[*wire.FieldErrors](err); ok {
 		p.Errors = mistakes.List
 	}
 	return p

@@ -101,14 +101,14 @@ func at(when time.Time) func() penstock.Instant {
 
 var someday = time.Date(2026, 11, 15, 10, 0, 0, 0, time.UTC)
 
-// gone is a store that is unavailable.
-type gone struct{}
+// unavailableStore is a store that is unavailable.
+type unavailableStore struct{}
 
-func (gone) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
+func (unavailableStore) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	return penstock.ErrUnavailable
 }
 
-func (gone) Settle(context.Context, *storage.Settlement, *storage.SettleOutcome) error {
+func (unavailableStore) Settle(context.Context, *storage.Settlement, *storage.SettleOutcome) error {
 	return penstock.ErrUnavailable
 }
 

@@ -32,7 +32,7 @@ type Replay struct {
 	store   Store
 	now     penstock.Instant
 	domain  string
-	running endings
+	running permitEnds
 	call    penstock.Call
 	verdict penstock.Verdict
 
@@ -79,7 +79,7 @@ func (r *Replay) Decide(ctx context.Context, q *accesslog.Request) (*penstock.Ve
 		}
 		took := max(0, q.Took)
 		response := penstock.Response{Status: q.Status, Duration: took, Bytes: penstock.UnknownBytes}
-		heap.Push(&r.running, ending{at.Add(r.verdict.Delay + took), r.verdict.Reservation, response})
+		heap.Push(&r.running, permitEnd{at.Add(r.verdict.Delay + took), r.verdict.Reservation, response})
 	}
 	return &r.verdict, r.expire(ctx)
 }
@@ -88,7 +88,7 @@ func (r *Replay) Decide(ctx context.Context, q *accesslog.Request) (*penstock.Ve
 // status of the response. A cost that comes with the response is the estimate.
 func (r *Replay) end(ctx context.Context, now penstock.Instant) error {
 	for len(r.running) > 0 && r.running[0].at <= now {
-		e := heap.Pop(&r.running).(ending)
+		e := heap.Pop(&r.running).(permitEnd)
 		r.now = e.at
 		err := r.engine.Conclude(ctx, &penstock.Conclusion{Reservation: e.reservation, Response: &e.response}, &r.verdict)
 		if err != nil && !errors.Is(err, penstock.ErrNoReservation) && !errors.Is(err, penstock.ErrClosed) {
@@ -113,20 +113,20 @@ func (r *Replay) expire(ctx context.Context) error {
 	return err
 }
 
-// An ending is how and when a request ends that has reserved something.
-type ending struct {
+// An permitEnd is how and when a request ends that has reserved something.
+type permitEnd struct {
 	at          penstock.Instant
 	reservation string
 	response    penstock.Response
 }
 
-type endings []ending
+type permitEnds []permitEnd
 
-func (e endings) Len() int           { return len(e) }
-func (e endings) Less(i, j int) bool { return e[i].at < e[j].at }
-func (e endings) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *endings) Push(x any)        { *e = append(*e, x.(ending)) }
-func (e *endings) Pop() any {
+func (e permitEnds) Len() int           { return len(e) }
+func (e permitEnds) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e permitEnds) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *permitEnds) Push(x any)        { *e = append(*e, x.(permitEnd)) }
+func (e *permitEnds) Pop() any {
 	last := (*e)[len(*e)-1]
 	*e = (*e)[:len(*e)-1]
 	return last

@@ -28,11 +28,11 @@ type Document struct {
 
 // A Report is what rules would have done.
 type Report struct {
-	Log        accesslog.Stats  `json:"log"`
-	Documents  []DocumentReport `json:"documents"`
-	Difference *Difference      `json:"difference,omitempty"` // of two documents
-	Recorded   *Recorded        `json:"recorded,omitempty"`   // of a replay log
-	Series     Series           `json:"series"`
+	Log        accesslog.Stats     `json:"log"`
+	Documents  []DocumentReport    `json:"documents"`
+	Difference *Difference         `json:"difference,omitempty"` // of two documents
+	Recorded   *RecordedComparison `json:"recorded,omitempty"`   // of a replay log
+	Series     Series              `json:"series"`
 }
 
 // A DocumentReport is what one document would have done.
@@ -59,8 +59,8 @@ type RuleReport struct {
 	KeysExact  bool       `json:"keys_exact"` // false: Keys and KeysDenied are estimates, within about 1 %
 	Most       []KeyCount `json:"most_denied"`
 
-	keys, denied Distinct
-	most         frequent
+	keys, denied DistinctCounter
+	most         frequentKeys
 }
 
 // A KeyCount is how many requests of a key were denied.
@@ -69,14 +69,14 @@ type KeyCount struct {
 	Requests int64  `json:"requests"`
 }
 
-// Recorded compares the first document with the decisions recorded in a replay log.
-type Recorded struct {
+// RecordedComparison compares the first document with the decisions recorded in a replay log.
+type RecordedComparison struct {
 	Same    int64 `json:"same"`
 	Differs int64 `json:"differs"`
 	Inexact int64 `json:"inexact"` // not compared, because they were not decided on the shared counters
 }
 
-func (r *Recorded) add(was *accesslog.Recorded, allowed bool) {
+func (r *RecordedComparison) add(was *accesslog.RecordedVerdict, allowed bool) {
 	switch {
 	case !was.Exact:
 		r.Inexact++
@@ -95,14 +95,14 @@ type Difference struct {
 	FirstByKey  []KeyCount `json:"keys_denied_only_by_first"`
 	SecondByKey []KeyCount `json:"keys_denied_only_by_second"`
 
-	first, second frequent
+	first, second frequentKeys
 }
 
 // mostShown is how many keys are listed.
 const mostShown = 10
 
-// A lane is one document in progress.
-type lane struct {
+// A documentRun is one document in progress.
+type documentRun struct {
 	replay *Replay
 	report *DocumentReport
 	denier string // rule and key that denied the last request
@@ -117,7 +117,7 @@ func Run(ctx context.Context, log *accesslog.Log, o Options) (*Report, error) {
 	if len(o.Documents) == 2 {
 		report.Difference = &Difference{}
 	}
-	lanes := make([]*lane, len(o.Documents))
+	lanes := make([]*documentRun, len(o.Documents))
 	for i, d := range o.Documents {
 		if err := CheckAttributes(d.Rules, o.Domain, log); err != nil {
 			return nil, err
@@ -135,8 +135,8 @@ func Run(ctx context.Context, log *accesslog.Log, o Options) (*Report, error) {
 	return report, report.finish(log, o)
 }
 
-func newLane(d Document, report *DocumentReport, o *Options) (*lane, error) {
-	l := &lane{report: report}
+func newLane(d Document, report *DocumentReport, o *Options) (*documentRun, error) {
+	l := &documentRun{report: report}
 	report.prepare(d)
 	store, err := o.NewStore()
 	if err != nil {
@@ -176,7 +176,7 @@ func Each(ctx context.Context, log *accesslog.Log, progress func(requests int64)
 	}
 }
 
-func (r *Report) decide(ctx context.Context, lanes []*lane, q *accesslog.Request) error {
+func (r *Report) decide(ctx context.Context, lanes []*documentRun, q *accesslog.Request) error {
 	bucket := r.Series.at(q.At)
 	bucket.Requests++
 	var denied [2]bool
@@ -191,7 +191,7 @@ func (r *Report) decide(ctx context.Context, lanes []*lane, q *accesslog.Request
 	}
 	if q.Recorded != nil {
 		if r.Recorded == nil {
-			r.Recorded = &Recorded{}
+			r.Recorded = &RecordedComparison{}
 		}
 		r.Recorded.add(q.Recorded, !denied[0])
 	}
@@ -201,7 +201,7 @@ func (r *Report) decide(ctx context.Context, lanes []*lane, q *accesslog.Request
 	return nil
 }
 
-func (d *Difference) add(denied [2]bool, lanes []*lane) {
+func (d *Difference) add(denied [2]bool, lanes []*documentRun) {
 	switch {
 	case denied[0] && denied[1]:
 		d.Both++
@@ -226,7 +226,7 @@ func (d *DocumentReport) prepare(from Document) {
 }
 
 // observe counts a decision.
-func (l *lane) observe(o *engine.Observation) {
+func (l *documentRun) observe(o *engine.Observation) {
 	v, d := o.Verdict, l.report
 	l.denier = ""
 	if !v.Allowed {

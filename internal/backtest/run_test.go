@@ -159,13 +159,13 @@ func TestBacktestIsTheEngine(t *testing.T) {
 	})
 }
 
-// counted is a store that records the most keys it held at once.
-type counted struct {
+// countingStore is a store that records the most keys it held at once.
+type countingStore struct {
 	Store
 	most int64
 }
 
-func (c *counted) Size(ctx context.Context) (int64, error) {
+func (c *countingStore) Size(ctx context.Context) (int64, error) {
 	n, err := c.Store.Size(ctx)
 	c.most = max(c.most, n)
 	return n, err
@@ -177,7 +177,7 @@ func TestMemoryIsOfLiveKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := &counted{Store: inner}
+	store := &countingStore{Store: inner}
 	r, err := NewReplay(compile(t, `rules: [{name: a, key: [ip], limits: [3/1s]}]`), store, "", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestMissingAttribute(t *testing.T) {
 
 // Both are exact up to their bounds and close beyond them.
 func TestBoundedCounts(t *testing.T) {
-	var d Distinct
+	var d DistinctCounter
 	for i := range 1_000_000 {
 		d.Add(HashKey([]string{fmt.Sprint(i)}))
 		if i == maxDistinct-1 && (d.Count() != maxDistinct || !d.Exact()) {
@@ -225,7 +225,7 @@ func TestBoundedCounts(t *testing.T) {
 	if n := d.Count(); d.Exact() || n < 970_000 || n > 1_030_000 {
 		t.Errorf("%d of a million", n)
 	}
-	var f frequent
+	var f frequentKeys
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 200_000 {
 		f.add(fmt.Sprint("rare ", i))

@@ -13,14 +13,14 @@ import (
 // are counted.
 const maxDistinct = 1 << 16
 
-// A Distinct counts different keys in bounded memory, exactly up to maxDistinct.
-type Distinct struct {
+// A DistinctCounter counts different keys in bounded memory, exactly up to maxDistinct.
+type DistinctCounter struct {
 	seen  map[uint64]struct{}
 	level uint // only hashes that end in level zero bits count
 }
 
 // Add counts a key by its hash.
-func (d *Distinct) Add(hash uint64) {
+func (d *DistinctCounter) Add(hash uint64) {
 	if hash&(1<<d.level-1) != 0 {
 		return
 	}
@@ -39,22 +39,22 @@ func (d *Distinct) Add(hash uint64) {
 }
 
 // Count returns the number of different keys.
-func (d *Distinct) Count() int64 { return int64(len(d.seen)) << d.level }
+func (d *DistinctCounter) Count() int64 { return int64(len(d.seen)) << d.level }
 
 // Exact reports whether Count is exact and not an estimate.
-func (d *Distinct) Exact() bool { return d.level == 0 }
+func (d *DistinctCounter) Exact() bool { return d.level == 0 }
 
 // maxCounted is how many keys a frequent tracks at once.
 const maxCounted = 20_000
 
-// A frequent finds the most frequent keys in bounded memory, by the Misra-Gries algorithm. Counts are exact up to
+// A frequentKeys finds the most frequent keys in bounded memory, by the Misra-Gries algorithm. Counts are exact up to
 // maxCounted keys, and otherwise too low by at most floor.
-type frequent struct {
+type frequentKeys struct {
 	counts map[string]int64
 	floor  int64
 }
 
-func (f *frequent) add(key string) {
+func (f *frequentKeys) add(key string) {
 	if f.counts == nil {
 		f.counts = map[string]int64{}
 	}
@@ -72,7 +72,7 @@ func (f *frequent) add(key string) {
 	}
 }
 
-func (f *frequent) top(most int) []KeyCount {
+func (f *frequentKeys) top(most int) []KeyCount {
 	all := make([]KeyCount, 0, len(f.counts))
 	for key, n := range f.counts {
 		all = append(all, KeyCount{key, n})

@@ -46,7 +46,7 @@ func (l *loader) readNode(name string, n *strictdoc.Node, into reflect.Value, pa
 	}
 }
 
-func placeOf(name string, at strictdoc.Spot) string {
+func placeOf(name string, at strictdoc.Position) string {
 	return fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)
 }
 

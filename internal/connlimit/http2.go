@@ -77,29 +77,29 @@ func (l *HTTP2Listener) makeRoom() {
 	}
 }
 
-// A holding is the memory of the requests of a connection, and of those of its client.
-type holding struct {
+// A connMemory is the memory of the requests of a connection, and of those of its client.
+type connMemory struct {
 	conn          *http2Conn
 	bytes, client int64
 }
 
 // largest removes and returns the connections to close, so that the others hold at most enough.
-func (l *HTTP2Listener) largest(enough int64) []holding {
+func (l *HTTP2Listener) largest(enough int64) []connMemory {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.bytes.Load() <= l.options.MaxBytes {
 		return nil // another goroutine has made room
 	}
-	all, clients := make([]holding, 0, len(l.conns)), map[netip.Prefix]int64{}
+	all, clients := make([]connMemory, 0, len(l.conns)), map[netip.Prefix]int64{}
 	for c := range l.conns {
 		bytes := c.held()
-		all = append(all, holding{conn: c, bytes: bytes})
+		all = append(all, connMemory{conn: c, bytes: bytes})
 		clients[c.client] += bytes
 	}
 	for i := range all {
 		all[i].client = clients[all[i].conn.client]
 	}
-	slices.SortFunc(all, func(a, b holding) int {
+	slices.SortFunc(all, func(a, b connMemory) int {
 		return cmp.Or(cmp.Compare(b.client, a.client), b.conn.client.Addr().Compare(a.conn.client.Addr()), cmp.Compare(b.bytes, a.bytes))
 	})
 	n := 0

@@ -12,14 +12,14 @@ import (
 	"github.com/penstock-io/penstock/internal/certtest"
 )
 
-// A tape is a connection on which the client has sent everything.
-type tape struct {
+// A recordedConn is a connection on which the client has sent everything.
+type recordedConn struct {
 	fakeConn
 	sent *bytes.Reader
 }
 
-func (c *tape) Read(p []byte) (int, error)  { return c.sent.Read(p) }
-func (c *tape) Write(p []byte) (int, error) { return len(p), nil }
+func (c *recordedConn) Read(p []byte) (int, error)  { return c.sent.Read(p) }
+func (c *recordedConn) Write(p []byte) (int, error) { return len(p), nil }
 
 type framesOf func(*http2.Framer)
 
@@ -48,9 +48,9 @@ func newHTTP2Stand(t *testing.T, most int64) *http2Stand {
 }
 
 // connect returns an accepted connection that has not been read.
-func (s *http2Stand) connect(from string, sends framesOf) (*tape, *http2Conn) {
+func (s *http2Stand) connect(from string, sends framesOf) (*recordedConn, *http2Conn) {
 	s.t.Helper()
-	c := &tape{fakeConn{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))}, bytes.NewReader(append([]byte(http2Preface), sends.bytes()...))}
+	c := &recordedConn{fakeConn{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))}, bytes.NewReader(append([]byte(http2Preface), sends.bytes()...))}
 	s.from <- c
 	accepted, err := s.Accept()
 	if err != nil {
@@ -150,7 +150,7 @@ func TestHTTP2ClosesTheLargestClient(t *testing.T) {
 	s := newHTTP2Stand(t, 1<<20)
 	alone, c := s.connect("192.0.2.1:1", post(320<<10)) // the largest connection, not the largest client
 	c.read(1 << 20)
-	var many []*tape
+	var many []*recordedConn
 	for i, size := range []int{160 << 10, 192 << 10, 160 << 10} {
 		conn, c := s.connect(netip.AddrPortFrom(netip.MustParseAddr("2001:db8::1"), uint16(i+1)).String(), post(size))
 		c.read(1 << 20)

@@ -37,8 +37,8 @@ type fakeConn struct {
 func (c *fakeConn) RemoteAddr() net.Addr { return c.from }
 func (c *fakeConn) Close() error         { c.closed.Store(true); return nil }
 
-// A stand is a bounded listener that accepts connections.
-type stand struct {
+// A testListener is a bounded listener that accepts connections.
+type testListener struct {
 	t *testing.T
 	*Listener
 	from     *fakeListener
@@ -46,8 +46,8 @@ type stand struct {
 	refused  int
 }
 
-func newStand(t *testing.T, o Options) *stand {
-	s := &stand{t: t, from: &fakeListener{make(chan net.Conn), make(chan struct{})}, accepted: make(chan net.Conn, 100)}
+func newStand(t *testing.T, o Options) *testListener {
+	s := &testListener{t: t, from: &fakeListener{make(chan net.Conn), make(chan struct{})}, accepted: make(chan net.Conn, 100)}
 	o.Refused = func(netip.Prefix) { s.refused++ }
 	s.Listener = New(s.from, o)
 	go func() {
@@ -67,7 +67,7 @@ func newStand(t *testing.T, o Options) *stand {
 }
 
 // dial returns the connection and what was accepted: nil if it was refused.
-func (s *stand) dial(from string) (*fakeConn, net.Conn) {
+func (s *testListener) dial(from string) (*fakeConn, net.Conn) {
 	c := &fakeConn{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))}
 	go func() {
 		select {
@@ -84,7 +84,7 @@ func (s *stand) dial(from string) (*fakeConn, net.Conn) {
 	}
 }
 
-func (s *stand) mustDial(from string) (*fakeConn, net.Conn) {
+func (s *testListener) mustDial(from string) (*fakeConn, net.Conn) {
 	s.t.Helper()
 	c, accepted := s.dial(from)
 	if accepted == nil {

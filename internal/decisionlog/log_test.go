@@ -29,10 +29,12 @@ rules:
   - {name: odd, match: {path: /odd, when: "int(user) > 0"}, key: [], limits: [1000/1m]}
 `
 
-// deny is a store that is unavailable.
-type deny struct{ err error }
+// unavailableStore is a store that is unavailable.
+type unavailableStore struct{ err error }
 
-func (d deny) Take(context.Context, *storage.Ticket, *storage.Outcome) error { return d.err }
+func (d unavailableStore) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
+	return d.err
+}
 
 // run decides requests and returns the log, one record a line, without times.
 func run(t *testing.T, o decisionlog.Options, level slog.Level, store penstock.Store, work func(decide func(attributes ...string))) []map[string]any {
@@ -152,7 +154,7 @@ func TestNoneAndLevels(t *testing.T) {
 // Failures are logged in every mode, with their place and without the names of clients.
 func TestStoreFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no summary comes in between
-		broken := deny{fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, errors.New("connection refused\nby \x1b[31mpeer"))}
+		broken := unavailableStore{fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, errors.New("connection refused\nby \x1b[31mpeer"))}
 		got := run(t, decisionlog.Options{Mode: decisionlog.None, KeyPrefix: "pen:"}, slog.LevelInfo, broken, func(decide func(...string)) {
 			decide("user", "alice@example.com")
 			decide("user", "alice@example.com")
@@ -177,7 +179,7 @@ func TestStoreFailure(t *testing.T) {
 
 // In mode all every failure is logged, and there is no summary.
 func TestAllStoreFailures(t *testing.T) {
-	broken := deny{fmt.Errorf("redis: %w", penstock.ErrUnavailable)}
+	broken := unavailableStore{fmt.Errorf("redis: %w", penstock.ErrUnavailable)}
 	got := run(t, decisionlog.Options{Mode: decisionlog.All}, slog.LevelError, broken, func(decide func(...string)) {
 		for range 25 {
 			decide("user", "alice")

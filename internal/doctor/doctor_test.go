@@ -20,8 +20,8 @@ import (
 	"github.com/penstock-io/penstock/internal/ruleservice"
 )
 
-// A bedside is a configuration and the files it names, in its own directory.
-type bedside struct {
+// A testSetup is a configuration and the files it names, in its own directory.
+type testSetup struct {
 	t       *testing.T
 	dir     string
 	strict  bool
@@ -30,9 +30,9 @@ type bedside struct {
 }
 
 // visit makes a configuration for the doctor to check: listeners on loopback, one good rule.
-func visit(t *testing.T, yaml string) *bedside {
+func visit(t *testing.T, yaml string) *testSetup {
 	t.Helper()
-	b := &bedside{t: t, dir: t.TempDir(), timeout: nodetest.Timeout}
+	b := &testSetup{t: t, dir: t.TempDir(), timeout: nodetest.Timeout}
 	base := fmt.Sprintf("listen: {gateway: '', http: '127.0.0.1:8090', admin: ''}\ndata_dir: %s\n", b.dir)
 	if !strings.Contains(yaml, "rules:") {
 		yaml += "rules: {file: " + b.write("rules.yaml", "rules: [{name: one, key: [ip], limits: [{rate: 10/1m}]}]\n") + "}\n"
@@ -41,7 +41,7 @@ func visit(t *testing.T, yaml string) *bedside {
 	return b
 }
 
-func (b *bedside) write(name, text string) (path string) {
+func (b *testSetup) write(name, text string) (path string) {
 	b.t.Helper()
 	path = filepath.Join(b.dir, name)
 	nodetest.WriteFile(b.t, path, text)
@@ -49,7 +49,7 @@ func (b *bedside) write(name, text string) (path string) {
 }
 
 // examine runs the doctor and returns what it prints and its outcome.
-func (b *bedside) examine() (string, Outcome) {
+func (b *testSetup) examine() (string, Outcome) {
 	b.t.Helper()
 	r := b.run()
 	var out bytes.Buffer
@@ -57,7 +57,7 @@ func (b *bedside) examine() (string, Outcome) {
 	return out.String(), r.Outcome(b.strict)
 }
 
-func (b *bedside) run() *Report {
+func (b *testSetup) run() *Report {
 	c, err := config.Load(config.Sources{File: filepath.Join(b.dir, "penstock.yaml")})
 	return Run(b.t.Context(), Options{Config: c, Invalid: err, Timeout: b.timeout, Version: "1.2.3"})
 }
@@ -76,7 +76,7 @@ var maskings = []struct {
 }
 
 // masked removes what differs from run to run: directories, ports, versions, times.
-func (b *bedside) masked(text string) string {
+func (b *testSetup) masked(text string) string {
 	text = strings.ReplaceAll(text, b.dir, "DIR")
 	ports := map[string]string{}
 	text = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllStringFunc(text, func(address string) string {
@@ -93,7 +93,7 @@ func (b *bedside) masked(text string) string {
 
 // golden compares the doctor's output with testdata. To accept the current output: PENSTOCK_TEST_UPDATE=1 go test
 // ./internal/doctor.
-func (b *bedside) golden(name string, want Outcome) string {
+func (b *testSetup) golden(name string, want Outcome) string {
 	b.t.Helper()
 	text, code := b.examine()
 	if code != want {
@@ -119,7 +119,7 @@ func (b *bedside) golden(name string, want Outcome) string {
 }
 
 // apply saves rules as the next version in the database, and publishes them to Redis if there is an address.
-func (b *bedside) apply(rate, redis string) {
+func (b *testSetup) apply(rate, redis string) {
 	b.t.Helper()
 	defer func() { b.version++ }()
 	origin, err := ruledb.NewOrigin("sqlite:"+filepath.Join(b.dir, "rules.db"), ruledb.Options{})

@@ -58,7 +58,7 @@ func TestDoctorUnderTheLeastRights(t *testing.T) {
 // The doctor tries exactly the documented rights.
 func TestDoctorTriesWhatIsDocumented(t *testing.T) {
 	tried := map[string]bool{}
-	for _, r := range append(append([]right{}, neededRights...), operatorRights...) {
+	for _, r := range append(append([]permission{}, neededRights...), operatorRights...) {
 		tried["+"+r.name] = true
 	}
 	documented := nodetest.DocumentedRights(t)

@@ -12,12 +12,12 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 )
 
-// A right is a command that the server's user needs, and a harmless use of it. key is replaced by a key of the
+// A permission is a command that the server's user needs, and a harmless use of it. key is replaced by a key of the
 // doctor. Its value is a string, so commands for lists, sets and hashes fail on it.
-type right struct{ name, use string }
+type permission struct{ name, use string }
 
 // neededRights are those that docs/reference/redis.md lists.
-var neededRights = []right{
+var neededRights = []permission{
 	{"ping", "PING"}, {"hello", "HELLO"}, {"time", "TIME"},
 	{"evalsha", "EVALSHA 0000000000000000000000000000000000000000 0"}, {"eval", "EVAL return(1) 0"},
 	{"set", "SET key - PX 5000"}, {"get", "GET key"}, {"mget", "MGET key"}, {"exists", "EXISTS key"},
@@ -31,18 +31,18 @@ var neededRights = []right{
 }
 
 // operatorRights are needed only for listing.
-var operatorRights = []right{{"hscan", "HSCAN key 0"}, {"scan", "SCAN 0 COUNT 1"}, {"dbsize", "DBSIZE"}}
+var operatorRights = []permission{{"hscan", "HSCAN key 0"}, {"scan", "SCAN 0 COUNT 1"}, {"dbsize", "DBSIZE"}}
 
 // clusterRights and sentinelRights are needed to find the servers.
 var (
-	clusterRights  = []right{{"cluster|slots", "CLUSTER SLOTS"}, {"cluster|shards", "CLUSTER SHARDS"}, {"role", "ROLE"}}
-	sentinelRights = []right{{"role", "ROLE"}}
+	clusterRights  = []permission{{"cluster|slots", "CLUSTER SLOTS"}, {"cluster|shards", "CLUSTER SHARDS"}, {"role", "ROLE"}}
+	sentinelRights = []permission{{"role", "ROLE"}}
 )
 
 // publishRights are the rights needed, in addition to those for decisions, to publish rules for nodes without a
 // database. The message makes nodes read the rules again, which have not changed.
-func publishRights(prefix string) []right {
-	return []right{{"hmget", "HMGET key version"}, {"publish", "PUBLISH " + prefix + "rules doctor"}}
+func publishRights(prefix string) []permission {
+	return []permission{{"hmget", "HMGET key version"}, {"publish", "PUBLISH " + prefix + "rules doctor"}}
 }
 
 // examineRights tries what the server's user needs, and some commands that no limiter's user should be allowed to
@@ -94,7 +94,7 @@ func (d *doctor) user() string {
 // try uses each right on a key of the doctor, and returns those that are missing. A cluster server that does not
 // own the key says so only after it has checked the rights. strange is true if the user has no access to the key
 // itself.
-func (s *redisServer) try(ctx context.Context, prefix string, rights []right) (missing []string, strange bool, err error) {
+func (s *redisServer) try(ctx context.Context, prefix string, rights []permission) (missing []string, strange bool, err error) {
 	key := prefix + "{doctor " + rand.Text() + "}"
 	for _, right := range rights {
 		words := strings.Fields(right.use)

@@ -26,24 +26,24 @@ func (c *Config) Convert() (doc *rules.Document, notes []string) {
 }
 
 type converter struct {
-	rules []converted
+	rules []convertedRule
 	notes []string
 	names map[string]bool // names in use
 
 	attributes map[string][]string // attributes of the descriptors of each domain
 }
 
-// converted is a rule and the path to the limit it was made from.
-type converted struct {
+// convertedRule is a rule and the path to the limit it was made from.
+type convertedRule struct {
 	rules.RuleTerms
-	way way
+	way descriptorPath
 }
 
-type way []step
+type descriptorPath []step
 
-func (w way) last() *step { return &w[len(w)-1] }
+func (w descriptorPath) last() *step { return &w[len(w)-1] }
 
-func (w way) has(attribute string) bool {
+func (w descriptorPath) has(attribute string) bool {
 	return slices.ContainsFunc(w, func(s step) bool { return s.attribute == attribute })
 }
 
@@ -59,7 +59,7 @@ func (v *converter) note(format string, args ...any) {
 	v.notes = append(v.notes, fmt.Sprintf(format, args...))
 }
 
-func (v *converter) level(domain string, l *level, to way) {
+func (v *converter) level(domain string, l *level, to descriptorPath) {
 	for _, d := range l.all {
 		on := append(to[:len(to):len(to)], step{d, to.attribute(d.key), l.before(d)})
 		if a := on.last().attribute; !slices.Contains(v.attributes[domain], a) {
@@ -73,7 +73,7 @@ func (v *converter) level(domain string, l *level, to way) {
 }
 
 // attribute returns the name that [rls.Calls] gives to an entry of a key at the end of the path.
-func (w way) attribute(key string) string {
+func (w descriptorPath) attribute(key string) string {
 	nth := 1
 	for i := range w {
 		if w[i].key == key {
@@ -101,9 +101,9 @@ func (l *level) before(d *descriptor) (values []string) {
 	return values
 }
 
-func (v *converter) rule(domain string, to way) {
+func (v *converter) rule(domain string, to descriptorPath) {
 	l := to.last().limit
-	r := converted{way: to, RuleTerms: rules.RuleTerms{
+	r := convertedRule{way: to, RuleTerms: rules.RuleTerms{
 		Name:   v.name(l),
 		Limits: []rules.LimitTerms{termsOf(l)},
 		Match:  rules.MatchTerms{Domain: domain, Attributes: rules.Patterns{}},
@@ -151,7 +151,7 @@ func (v *converter) drop() {
 	if usable(v.document().Rules...) == nil {
 		return
 	}
-	v.rules = slices.DeleteFunc(v.rules, func(r converted) bool {
+	v.rules = slices.DeleteFunc(v.rules, func(r convertedRule) bool {
 		err := usable(r.RuleTerms)
 		if err != nil {
 			v.note("%s is left out: %v", r.way.last().limit.path, err)

@@ -35,7 +35,7 @@ func both(t testing.TB, text string) (file, converted rls.Limiter, notes []strin
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	file = newStand(t, text, stand{Store: newStore(t), Now: at})
+	file = newStand(t, text, testEngine{Store: newStore(t), Now: at})
 	doc, notes := c.Convert()
 	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: doc.YAML()}}, rules.Options{})
 	if err != nil {
@@ -45,7 +45,7 @@ func both(t testing.TB, text string) (file, converted rls.Limiter, notes []strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file, &rls.Calls{Engine: e}, notes
+	return file, &rls.RuleLimiter{Engine: e}, notes
 }
 
 func one(entries []penstock.Attribute) *rls.Request {
@@ -53,10 +53,10 @@ func one(entries []penstock.Attribute) *rls.Request {
 }
 
 // mentions reports whether all keys are somewhere in a tree.
-func mentions(level []twig, ask []penstock.Attribute) bool {
+func mentions(level []modelDescriptor, ask []penstock.Attribute) bool {
 	known := map[string]bool{}
-	var collect func([]twig)
-	collect = func(level []twig) {
+	var collect func([]modelDescriptor)
+	collect = func(level []modelDescriptor) {
 		for _, d := range level {
 			known[d.key] = true
 			collect(d.below)

@@ -39,7 +39,7 @@ func TestObserve(t *testing.T) {
 		got = append(got, s)
 	}
 	for _, store := range []penstock.Store{&failing{err: errNotTaken}, newStore(t)} {
-		s := newStand(t, hourly(0), stand{Store: store, Local: newStore(t), Now: at, Observe: observe})
+		s := newStand(t, hourly(0), testEngine{Store: store, Local: newStore(t), Now: at, Observe: observe})
 		if a := s.ask(t, 1, "a1", "c1"); a.Allowed {
 			t.Errorf("%+v", a)
 		}
@@ -62,7 +62,7 @@ func TestNeedsAnEngine(t *testing.T) {
 // A limit in a descriptor must be one that stores support.
 func TestImpossibleOverride(t *testing.T) {
 	for _, together := range []bool{false, true} {
-		s := newStand(t, hourly(0), stand{Store: newStore(t), Together: together})
+		s := newStand(t, hourly(0), testEngine{Store: newStore(t), Together: together})
 		_, err := s.Limit(t.Context(), &rls.Request{Domain: "d", Descriptors: []rls.Descriptor{
 			{Entries: entries("a", "1"), Cost: 1, Limit: &rls.Override{Count: 1, Window: 1}},
 		}})
@@ -82,7 +82,7 @@ func TestDenyCache(t *testing.T) {
 	}
 	now := at()
 	hour := now - now%(3600*second)
-	s := newStand(t, hourly(2), stand{Store: cache, Now: func() penstock.Instant { return now }})
+	s := newStand(t, hourly(2), testEngine{Store: cache, Now: func() penstock.Instant { return now }})
 	for i, step := range []struct {
 		at      penstock.Instant
 		count   int
@@ -132,7 +132,7 @@ func TestAsCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStand(t, hourly(20), stand{Store: cache, Now: func() penstock.Instant { return now }})
+	s := newStand(t, hourly(20), testEngine{Store: cache, Now: func() penstock.Instant { return now }})
 	type window struct {
 		key string
 		at  penstock.Instant
@@ -161,8 +161,8 @@ func TestOutage(t *testing.T) {
 		shared, now := newStore(t), at()
 		clock := func() penstock.Instant { return now }
 		store := &failing{Store: shared}
-		s := newStand(t, hourly(10), stand{Store: store, Local: newStore(t), Together: together, Now: clock})
-		other := newStand(t, hourly(10), stand{Store: shared, Together: together, Now: clock})
+		s := newStand(t, hourly(10), testEngine{Store: store, Local: newStore(t), Together: together, Now: clock})
+		other := newStand(t, hourly(10), testEngine{Store: shared, Together: together, Now: clock})
 		s.ask(t, 1, "ax")       // so that this node knows it
 		other.ask(t, 3, "ax")   // which this node does not know
 		s.ask(t, 1, "ax", "ay") // and now it does: 5 are counted
@@ -195,7 +195,7 @@ func TestOutage(t *testing.T) {
 
 // A request that cannot be counted is not answered.
 func TestNothingCounts(t *testing.T) {
-	s := newStand(t, hourly(10), stand{Store: &failing{err: errNotTaken}})
+	s := newStand(t, hourly(10), testEngine{Store: &failing{err: errNotTaken}})
 	_, err := s.Limit(t.Context(), one(entries("a", "x")))
 	if !errors.Is(err, penstock.ErrUnavailable) {
 		t.Errorf("%v", err)

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A twig is a descriptor in the model of the test.
-type twig struct {
+// A modelDescriptor is a descriptor in the model of the test.
+type modelDescriptor struct {
 	key, value string
 	limit      int // 0: none
-	below      []twig
+	below      []modelDescriptor
 }
 
 // A grower makes random trees. Keys belong to a depth, so that their order is always the same.
@@ -24,13 +24,13 @@ type grower struct {
 	values []string
 }
 
-func (g *grower) grow(depth int) (level []twig) {
+func (g *grower) grow(depth int) (level []modelDescriptor) {
 	if depth == len(g.keys) {
 		return nil
 	}
 	taken := map[string]bool{}
 	for range g.IntN(5) {
-		d := twig{key: pick(g.Rand, g.keys[depth]), value: pick(g.Rand, g.values)}
+		d := modelDescriptor{key: pick(g.Rand, g.keys[depth]), value: pick(g.Rand, g.values)}
 		if taken[d.key+"="+d.value] {
 			continue
 		}
@@ -46,7 +46,7 @@ func (g *grower) grow(depth int) (level []twig) {
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
-func yaml(b *strings.Builder, level []twig, indent string) {
+func yaml(b *strings.Builder, level []modelDescriptor, indent string) {
 	if len(level) > 0 {
 		b.WriteString(indent + "descriptors:\n")
 	}
@@ -63,14 +63,14 @@ func yaml(b *strings.Builder, level []twig, indent string) {
 }
 
 // naive finds the path of the limit for some entries, in the most literal way.
-func naive(level []twig, path string, entries []penstock.Attribute) string {
-	fitting := []func(d *twig, value string) bool{
-		func(d *twig, value string) bool { return d.value != "" && d.value == value },
-		func(d *twig, value string) bool {
+func naive(level []modelDescriptor, path string, entries []penstock.Attribute) string {
+	fitting := []func(d *modelDescriptor, value string) bool{
+		func(d *modelDescriptor, value string) bool { return d.value != "" && d.value == value },
+		func(d *modelDescriptor, value string) bool {
 			quoted := strings.ReplaceAll(regexp.QuoteMeta(d.value), `\*`, "(?s:.*)")
 			return strings.Contains(d.value, "*") && regexp.MustCompile("^"+quoted+"$").MatchString(value)
 		},
-		func(d *twig, _ string) bool { return d.value == "" },
+		func(d *modelDescriptor, _ string) bool { return d.value == "" },
 	}
 	for _, fits := range fitting {
 		for i := range level {

@@ -22,7 +22,7 @@ const (
 	mapping = strictdoc.Mapping
 )
 
-type spot = strictdoc.Spot
+type position = strictdoc.Position
 
 // Bounds of a file. Aliases can turn a short text into a large tree.
 const (
@@ -41,15 +41,15 @@ type file struct {
 	untold   bool // there are more problems
 }
 
-func (f *file) fail(at spot, format string, args ...any) {
+func (f *file) fail(at position, format string, args ...any) {
 	f.add(rules.Mistake, at, format, args...)
 }
 
-func (f *file) warn(at spot, format string, args ...any) {
+func (f *file) warn(at position, format string, args ...any) {
 	f.add(rules.Warning, at, format, args...)
 }
 
-func (f *file) add(severity rules.Severity, at spot, format string, args ...any) {
+func (f *file) add(severity rules.Severity, at position, format string, args ...any) {
 	if f.untold {
 		return
 	}
@@ -75,12 +75,12 @@ func (f *file) parse(data []byte) node {
 	case errors.As(err, &e):
 		f.fail(e.At, "error loading config file: %s", e.Text())
 	case err != nil:
-		f.fail(spot{Line: 1, Column: 1}, "error loading config file: %v", err)
+		f.fail(position{Line: 1, Column: 1}, "error loading config file: %v", err)
 	case root != nil:
 		merge(root)
 		return *root
 	}
-	return node{At: spot{Line: 1, Column: 1}}
+	return node{At: position{Line: 1, Column: 1}}
 }
 
 // merge replaces the merge keys at and below a node by the fields they refer to.

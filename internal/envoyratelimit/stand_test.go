@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A stand serves a file by an engine. The file can be replaced.
-type stand struct {
+// A testEngine serves a file by an engine. The file can be replaced.
+type testEngine struct {
 	*Limiter
 	engine *engine.Engine
 	served *rules.Snapshot
@@ -24,7 +24,7 @@ type stand struct {
 	Observe      func(*engine.Observation)
 }
 
-func newStand(t testing.TB, text string, s stand) *stand {
+func newStand(t testing.TB, text string, s testEngine) *testEngine {
 	t.Helper()
 	s.serve(t, text)
 	e, err := engine.New(engine.Options{Store: s.Store, Local: s.Local, Rules: &s, Now: s.Now, Observe: s.Observe, Refunds: s.Refunds})
@@ -39,9 +39,9 @@ func newStand(t testing.TB, text string, s stand) *stand {
 	return &s
 }
 
-func (s *stand) Load() *rules.Snapshot { return s.served }
+func (s *testEngine) Load() *rules.Snapshot { return s.served }
 
-func (s *stand) serve(t testing.TB, text string) {
+func (s *testEngine) serve(t testing.TB, text string) {
 	t.Helper()
 	var err error
 	if s.served, _, err = (Options{Together: s.Together}).Compile(file1(text), rules.Options{}); err != nil {
@@ -50,7 +50,7 @@ func (s *stand) serve(t testing.TB, text string) {
 }
 
 // ask asks about descriptors of one entry: a key of one letter and a value.
-func (s *stand) ask(t testing.TB, cost int64, descriptors ...string) *rls.Answers {
+func (s *testEngine) ask(t testing.TB, cost int64, descriptors ...string) *rls.Answers {
 	t.Helper()
 	r := &rls.Request{Domain: "d"}
 	for _, d := range descriptors {

@@ -33,7 +33,7 @@ func (s *Stats) dump() string {
 }
 
 // newStatsStand serves a file and counts.
-func newStatsStand(t *testing.T, text string, s stand, o StatsOptions) *stand {
+func newStatsStand(t *testing.T, text string, s testEngine, o StatsOptions) *testEngine {
 	t.Helper()
 	if s.Store == nil {
 		s.Store = newStore(t)
@@ -56,7 +56,7 @@ descriptors:
   - {key: c, rate_limit: {unlimited: true}}
   - {key: e, rate_limit: {unit: hour, requests_per_unit: 10, name: e}}
   - {key: f, rate_limit: {unit: hour, requests_per_unit: 10, replaces: [{name: e}]}}
-`, stand{}, usualStats)
+`, testEngine{}, usualStats)
 	for _, step := range []struct {
 		hits int64
 		of   string
@@ -99,7 +99,7 @@ func TestStatsOfCachedDenials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStatsStand(t, hourly(2), stand{Store: cache}, usualStats)
+	s := newStatsStand(t, hourly(2), testEngine{Store: cache}, usualStats)
 	for range 3 {
 		s.ask(t, 2, "a1")
 	}
@@ -109,7 +109,7 @@ func TestStatsOfCachedDenials(t *testing.T) {
 }
 
 func TestStatsOfRefunds(t *testing.T) {
-	s := newStatsStand(t, hourly(5), stand{Refunds: true}, usualStats)
+	s := newStatsStand(t, hourly(5), testEngine{Refunds: true}, usualStats)
 	r := &rls.Request{Domain: "d", Descriptors: []rls.Descriptor{{Entries: entries("a", "1"), Cost: 3}, {Entries: entries("a", "1"), Cost: 2, Refund: true}}}
 	if _, err := s.Limit(t.Context(), r); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ descriptors:
 		{entries("detailed", "10.0.0.1:80|x"), "d detailed_10_0_0_1_80_x"},
 		{entries("detailed", "a.b.c"), "d detailed_a b"}, // a dot begins another part
 	} {
-		s := newStatsStand(t, text, stand{}, usualStats)
+		s := newStatsStand(t, text, testEngine{}, usualStats)
 		if _, err := s.Limit(t.Context(), &rls.Request{Domain: "d", Descriptors: []rls.Descriptor{{Entries: c.entries, Cost: 1}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ descriptors:
 			t.Errorf("%v: got %q, want %q", c.entries, got, want)
 		}
 	}
-	s := newStatsStand(t, text, stand{}, usualStats)
+	s := newStatsStand(t, text, testEngine{}, usualStats)
 	own := rls.Descriptor{Entries: entries("any", "x", "more", ""), Cost: 1, Limit: &rls.Override{Count: 9, Window: day}}
 	if _, err := s.Limit(t.Context(), &rls.Request{Domain: "d", Descriptors: []rls.Descriptor{own}}); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ descriptors:
 
 // Values that clients choose cannot make an unbounded number of series.
 func TestStatsAreBounded(t *testing.T) {
-	s := newStatsStand(t, "domain: d\ndescriptors: [{key: a, detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 9}}]", stand{}, StatsOptions{NearLimit: 0.8, MaxSeries: 3})
+	s := newStatsStand(t, "domain: d\ndescriptors: [{key: a, detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 9}}]", testEngine{}, StatsOptions{NearLimit: 0.8, MaxSeries: 3})
 	for i := range 10 {
 		s.ask(t, 1, fmt.Sprintf("a%d", i))
 		if _, err := s.Limit(t.Context(), &rls.Request{Domain: fmt.Sprint("nowhere", i), Descriptors: make([]rls.Descriptor, 1)}); err != nil {

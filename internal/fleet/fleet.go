@@ -15,7 +15,7 @@ import (
 // Options are the parts of a node that the fleet needs.
 type Options struct {
 	Traffic *traffic.Traffic
-	Members func() []membership.Known // the nodes, this one first
+	Members func() []membership.KnownNode // the nodes, this one first
 
 	// Send sends a message to a node, or to all if it names none. nil: there are no others.
 	Send func(ctx context.Context, to string, message []byte) error

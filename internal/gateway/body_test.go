@@ -66,7 +66,7 @@ func TestUnsentBodies(t *testing.T) {
 			if strings.HasPrefix(test.name, "denied") {
 				set.rules = oneRequest
 			}
-			inBubble(t, set, answer, func(t *testing.T, b *bubble) {
+			inBubble(t, set, answer, func(t *testing.T, b *memoryGateway) {
 				conn, from := b.dialRaw()
 				if set.rules != "" {
 					if got := get(t, b.client(), "http://gateway.test/first"); got.StatusCode != 200 {
@@ -125,7 +125,7 @@ func TestMinimumBodyRate(t *testing.T) {
 					t.Errorf("the server got %d bytes of %d", n, test.length)
 				}
 			}
-			inBubble(t, setting{}, answer, func(t *testing.T, b *bubble) {
+			inBubble(t, setting{}, answer, func(t *testing.T, b *memoryGateway) {
 				conn, from := b.dialRaw()
 				ended := make(chan struct{})
 				go func() {
@@ -164,7 +164,7 @@ func TestBodyOfRetriedRequest(t *testing.T) {
 
 // On HTTP/2 a response without reading the body ends its stream, and the connection serves others.
 func TestUnsentBodyOverHTTP2(t *testing.T) {
-	inBubble(t, setting{rules: oneRequest, options: Options{H2C: true}}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, b *bubble) {
+	inBubble(t, setting{rules: oneRequest, options: Options{H2C: true}}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, b *memoryGateway) {
 		h2c := &http.Transport{DialContext: b.front.dial, Protocols: new(http.Protocols)}
 		h2c.Protocols.SetUnencryptedHTTP2(true)
 		t.Cleanup(h2c.CloseIdleConnections)

@@ -42,8 +42,8 @@ var pipeAddr = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
 func (n *pipeNet) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
-	case n.conns <- addressed{there}:
-		return addressed{here}, nil
+	case n.conns <- addressedConn{there}:
+		return addressedConn{here}, nil
 	case <-n.closed:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
 	case <-ctx.Done():
@@ -51,19 +51,19 @@ func (n *pipeNet) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-type addressed struct{ net.Conn }
+type addressedConn struct{ net.Conn }
 
-func (addressed) RemoteAddr() net.Addr { return pipeAddr }
-func (addressed) LocalAddr() net.Addr  { return pipeAddr }
+func (addressedConn) RemoteAddr() net.Addr { return pipeAddr }
+func (addressedConn) LocalAddr() net.Addr  { return pipeAddr }
 
-// A bubble is a gateway and its upstream on in-memory networks.
-type bubble struct {
-	*stand
+// A memoryGateway is a gateway and its upstream on in-memory networks.
+type memoryGateway struct {
+	*testGateway
 	front *pipeNet
 }
 
 // inBubble runs a test with a gateway in front of a handler, in virtual time.
-func inBubble(t *testing.T, set setting, handler http.HandlerFunc, test func(t *testing.T, b *bubble)) {
+func inBubble(t *testing.T, set setting, handler http.HandlerFunc, test func(t *testing.T, b *memoryGateway)) {
 	synctest.Test(t, func(t *testing.T) {
 		back := newPipeNet()
 		server := &http.Server{Handler: handler}
@@ -78,18 +78,18 @@ func inBubble(t *testing.T, set setting, handler http.HandlerFunc, test func(t *
 		if set.options.Upstreams == nil {
 			set.options.Upstreams = upstreams("http://upstream.test")
 		}
-		test(t, &bubble{start(t, set), front})
+		test(t, &memoryGateway{start(t, set), front})
 	})
 }
 
 // client returns a client that dials the gateway.
-func (b *bubble) client() *http.Client {
+func (b *memoryGateway) client() *http.Client {
 	transport := &http.Transport{DialContext: b.front.dial}
 	b.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-func (b *bubble) dialRaw() (net.Conn, *bufio.Reader) {
+func (b *memoryGateway) dialRaw() (net.Conn, *bufio.Reader) {
 	b.t.Helper()
 	conn, err := b.front.dial(context.Background(), "", "")
 	if err != nil {

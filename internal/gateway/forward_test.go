@@ -41,7 +41,7 @@ func TestRequestID(t *testing.T) {
 	trustless := start(t, setting{options: Options{Upstreams: upstreams(server)}})
 	client := newClient(t)
 	for _, test := range []struct {
-		by   *stand
+		by   *testGateway
 		id   string
 		kept bool
 	}{
@@ -113,7 +113,7 @@ func TestServersThatTakeTooLong(t *testing.T) {
 		{Path: "/slow", URLs: servers, ResponseHeader: time.Second},
 		{Path: "/long", URLs: servers, Request: time.Second},
 	}}}
-	inBubble(t, set, never, func(t *testing.T, b *bubble) {
+	inBubble(t, set, never, func(t *testing.T, b *memoryGateway) {
 		client := b.client()
 		for _, path := range []string{"/slow", "/long"} {
 			if got := get(t, client, "http://gateway.test"+path); got.StatusCode != http.StatusGatewayTimeout || !got.isProblem() {

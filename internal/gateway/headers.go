@@ -12,18 +12,18 @@ import (
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
-// A meaning is what the gateway has to know about a header.
-type meaning uint8
+// A headerClass is what the gateway has to know about a header.
+type headerClass uint8
 
 const (
-	plain    meaning = iota
-	ours             // only Penstock sets these, for clients and servers
-	whence           // says where a request comes from: trusted peers only
-	single           // identifies the client or the resource: once, as servers differ in which one they use
-	override         // makes servers treat the request as a different one than was counted: dropped
+	plain    headerClass = iota
+	ours                 // only Penstock sets these, for clients and servers
+	whence               // says where a request comes from: trusted peers only
+	single               // identifies the client or the resource: once, as servers differ in which one they use
+	override             // makes servers treat the request as a different one than was counted: dropped
 )
 
-func (g *Gateway) meaningOf(name string) meaning {
+func (g *Gateway) meaningOf(name string) headerClass {
 	if len(g.forwarded) > 0 && g.forwarded[name] {
 		return plain
 	}

@@ -329,7 +329,7 @@ func TestSlowURLEjectsAtMostHalf(t *testing.T) {
 			<-req.Context().Done()
 		}
 	}
-	inBubble(t, set, answer, func(t *testing.T, b *bubble) {
+	inBubble(t, set, answer, func(t *testing.T, b *memoryGateway) {
 		client := b.client()
 		var all sync.WaitGroup
 		for range 3 * 4 * ejectRequests {
@@ -435,7 +435,7 @@ func TestHealthChecks(t *testing.T) {
 	set := setting{options: Options{Upstreams: []Upstream{{
 		URLs: []string{"http://upstream.test"}, Health: &HealthCheck{Path: "/healthz", Interval: time.Second, Healthy: 2, Unhealthy: 3},
 	}}}}
-	inBubble(t, set, answer, func(t *testing.T, b *bubble) {
+	inBubble(t, set, answer, func(t *testing.T, b *memoryGateway) {
 		client := b.client()
 		for _, step := range []struct {
 			status int

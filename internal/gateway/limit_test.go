@@ -59,7 +59,7 @@ func TestHeldCallsArriveInOrder(t *testing.T) {
 	const calls = 20
 	var served []string // one at a time, as the race detector verifies
 	record := func(rw http.ResponseWriter, req *http.Request) { served = append(served, req.URL.Path) }
-	inBubble(t, setting{rules: leaky}, record, func(t *testing.T, b *bubble) {
+	inBubble(t, setting{rules: leaky}, record, func(t *testing.T, b *memoryGateway) {
 		begun := time.Now()
 		client := b.client()
 		var ended sync.WaitGroup
@@ -82,7 +82,7 @@ func TestHeldCallsArriveInOrder(t *testing.T) {
 func TestHeldClientThatLeavesIsNotServed(t *testing.T) {
 	var served []string
 	record := func(rw http.ResponseWriter, req *http.Request) { served = append(served, req.URL.Path) }
-	inBubble(t, setting{rules: leaky}, record, func(t *testing.T, b *bubble) {
+	inBubble(t, setting{rules: leaky}, record, func(t *testing.T, b *memoryGateway) {
 		client := b.client()
 		var ended sync.WaitGroup
 		for i := range 10 {
@@ -169,7 +169,7 @@ func TestResponseHeaderSettlesTheCost(t *testing.T) {
 const sized = "rules: [{name: bytes, key: [], limits: [{rate: 1000/1h, algorithm: fixed_window}], cost: {response_bytes: true, default: 7, max: 1000}}]"
 
 // leaveOften repeatedly starts a request to the gateway and cancels it when may allows.
-func (s *stand) leaveOften(times int, may <-chan struct{}) {
+func (s *testGateway) leaveOften(times int, may <-chan struct{}) {
 	s.t.Helper()
 	for range times {
 		ctx, leave := context.WithCancel(s.t.Context())
@@ -246,7 +246,7 @@ func TestReservationIsKept(t *testing.T) {
 			rw.Header().Set("X-Tokens", "5000")
 		}
 	}
-	inBubble(t, setting{rules: rules}, handler, func(t *testing.T, b *bubble) {
+	inBubble(t, setting{rules: rules}, handler, func(t *testing.T, b *memoryGateway) {
 		client := b.client()
 		var ended sync.WaitGroup
 		ended.Go(func() { get(t, client, "http://gateway.test/slow", "Idempotency-Key: a") })
@@ -269,7 +269,7 @@ func TestDuplicatesHoldPermits(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		running.Add(-1)
 	}
-	inBubble(t, setting{rules: rules}, handler, func(t *testing.T, b *bubble) {
+	inBubble(t, setting{rules: rules}, handler, func(t *testing.T, b *memoryGateway) {
 		client := b.client()
 		var statuses []int
 		for range 2 {
@@ -291,7 +291,7 @@ func TestWholeQueueIsServed(t *testing.T) {
 		var arrived []time.Duration
 		var begun time.Time
 		record := func(rw http.ResponseWriter, req *http.Request) { arrived = append(arrived, time.Since(begun)) }
-		inBubble(t, setting{rules: seeds, options: Options{H2C: true}}, record, func(t *testing.T, b *bubble) {
+		inBubble(t, setting{rules: seeds, options: Options{H2C: true}}, record, func(t *testing.T, b *memoryGateway) {
 			client := b.client()
 			if http2 {
 				protocols := new(http.Protocols)

@@ -32,7 +32,7 @@ func TestHTTP2(t *testing.T) {
 	h2c := &http.Transport{Protocols: new(http.Protocols)}
 	h2c.Protocols.SetUnencryptedHTTP2(true)
 	for _, test := range []struct {
-		by        *stand
+		by        *testGateway
 		transport *http.Transport
 		scheme    string
 	}{{encrypted, overTLS, "https"}, {plain, h2c, "http"}} {
@@ -142,7 +142,7 @@ func TestSilentWebSocketIsClosed(t *testing.T) {
 			}
 			io.Copy(io.Discard, conn)
 		}
-		inBubble(t, setting{}, serve, func(t *testing.T, b *bubble) {
+		inBubble(t, setting{}, serve, func(t *testing.T, b *memoryGateway) {
 			conn, from := b.dialRaw()
 			io.WriteString(conn, upgradeToWebSocket)
 			if res, err := http.ReadResponse(from, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols {

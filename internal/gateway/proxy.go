@@ -18,7 +18,7 @@ import (
 func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:        rewrite,
-		Transport:      toRoute{},
+		Transport:      routeTransport{},
 		ModifyResponse: modifyResponse,
 		ErrorHandler:   g.answerFailure,
 		BufferPool:     new(buffers),
@@ -26,10 +26,10 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	}
 }
 
-// toRoute sends each request to the route of its exchange.
-type toRoute struct{}
+// routeTransport sends each request to the route of its exchange.
+type routeTransport struct{}
 
-func (toRoute) RoundTrip(req *http.Request) (*http.Response, error) {
+func (routeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return exchangeOf(req).route.RoundTrip(req)
 }
 

@@ -77,7 +77,7 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 
 func TestHeaderTooLarge(t *testing.T) {
 	serve := func(http.ResponseWriter, *http.Request) {}
-	inBubble(t, setting{rules: everyCall}, serve, func(t *testing.T, b *bubble) {
+	inBubble(t, setting{rules: everyCall}, serve, func(t *testing.T, b *memoryGateway) {
 		for size, want := range map[int]int{15 << 10: 200, 32 << 10: 431} {
 			answers := b.sendRaw("GET / HTTP/1.1\r\nHost: a\r\nX-Large: " + strings.Repeat("a", size) + "\r\n\r\n")
 			if answers[want] != 1 || len(answers) != 1 {

@@ -59,7 +59,7 @@ func TestPathIsOneForLimiterAndServer(t *testing.T) {
 
 // ask passes a request, given as text, to the handler without a connection. known is false if net/http cannot parse
 // it.
-func (s *stand) ask(t testing.TB, text string) (status int, known bool) {
+func (s *testGateway) ask(t testing.TB, text string) (status int, known bool) {
 	t.Helper()
 	req, err := http.ReadRequest(newReader(text))
 	if err != nil {

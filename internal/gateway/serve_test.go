@@ -89,7 +89,7 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 		io.WriteString(rw, "served")
 	}
 	held := "rules: [{name: slow, match: {path: /held}, key: [], limits: [{rate: 1/10s, queue: 100, algorithm: leaky_bucket}]}]"
-	inBubble(t, setting{rules: held}, slow, func(t *testing.T, b *bubble) {
+	inBubble(t, setting{rules: held}, slow, func(t *testing.T, b *memoryGateway) {
 		client := b.client()
 		var ended sync.WaitGroup
 		for _, path := range []string{"/slow", "/held", "/held"} { // the last has 20 s to go
@@ -111,7 +111,7 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 func TestDrainEndsWhatDoesNot(t *testing.T) {
 	never := func(rw http.ResponseWriter, req *http.Request) { <-req.Context().Done() }
 	set := setting{options: Options{Timeouts: Timeouts{Drain: 5 * time.Second, ResponseHeader: -1}}}
-	inBubble(t, set, never, func(t *testing.T, b *bubble) {
+	inBubble(t, set, never, func(t *testing.T, b *memoryGateway) {
 		client := b.client()
 		begun := time.Now()
 		var ended sync.WaitGroup
@@ -134,7 +134,7 @@ func TestDrainEndsWhatDoesNot(t *testing.T) {
 }
 
 func TestDrainClosesWebSockets(t *testing.T) {
-	inBubble(t, setting{}, echo, func(t *testing.T, b *bubble) {
+	inBubble(t, setting{}, echo, func(t *testing.T, b *memoryGateway) {
 		conn, from := b.dialRaw()
 		upgrade(t, conn, from)
 		begun := time.Now()
@@ -239,7 +239,7 @@ func TestSlowClients(t *testing.T) {
 		{"half a chunk", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nha", 408, 30 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, setting{rules: everyCall}, read, func(t *testing.T, b *bubble) {
+			inBubble(t, setting{rules: everyCall}, read, func(t *testing.T, b *memoryGateway) {
 				conn, from := b.dialRaw()
 				begun := time.Now()
 				go io.WriteString(conn, test.sent)
@@ -258,7 +258,7 @@ func TestSlowClients(t *testing.T) {
 		})
 	}
 	t.Run("takes nothing", func(t *testing.T) {
-		inBubble(t, setting{rules: everyCall}, read, func(t *testing.T, b *bubble) {
+		inBubble(t, setting{rules: everyCall}, read, func(t *testing.T, b *memoryGateway) {
 			conn, from := b.dialRaw()
 			io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 			if _, err := http.ReadResponse(from, nil); err != nil {
@@ -274,7 +274,7 @@ func TestSlowClients(t *testing.T) {
 		})
 	})
 	t.Run("rests between requests", func(t *testing.T) {
-		inBubble(t, setting{rules: everyCall}, read, func(t *testing.T, b *bubble) {
+		inBubble(t, setting{rules: everyCall}, read, func(t *testing.T, b *memoryGateway) {
 			conn, from := b.dialRaw()
 			for _, test := range []struct {
 				path   string
@@ -299,7 +299,7 @@ func TestSlowClients(t *testing.T) {
 				http.NewResponseController(rw).Flush()
 			}
 		}
-		inBubble(t, setting{rules: everyCall, options: Options{H2C: true}}, slow, func(t *testing.T, b *bubble) {
+		inBubble(t, setting{rules: everyCall, options: Options{H2C: true}}, slow, func(t *testing.T, b *memoryGateway) {
 			h2c := &http.Transport{DialContext: b.front.dial, Protocols: new(http.Protocols)}
 			h2c.Protocols.SetUnencryptedHTTP2(true)
 			t.Cleanup(h2c.CloseIdleConnections)

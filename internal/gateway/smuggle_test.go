@@ -70,7 +70,7 @@ func TestNothingIsSmuggled(t *testing.T) {
 		}
 	}
 	whole := 0
-	inBubble(t, setting{rules: everyCall}, serve, func(t *testing.T, b *bubble) {
+	inBubble(t, setting{rules: everyCall}, serve, func(t *testing.T, b *memoryGateway) {
 		for _, text := range requests {
 			begun, served = 0, 0
 			answers := b.sendRaw(text)
@@ -93,7 +93,7 @@ func TestNothingIsSmuggled(t *testing.T) {
 
 // sendRaw sends a text on its own connection and returns the gateway's responses, until it has closed the connection
 // and nothing more happens.
-func (b *bubble) sendRaw(text string) map[int]int {
+func (b *memoryGateway) sendRaw(text string) map[int]int {
 	b.t.Helper()
 	conn, from := b.dialRaw()
 	go io.WriteString(conn, text) // not all of it may be read

@@ -54,8 +54,8 @@ const noRules = "rules: []"
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// A stand is a running gateway with a real engine.
-type stand struct {
+// A testGateway is a running gateway with a real engine.
+type testGateway struct {
 	*Gateway
 	t      testing.TB
 	engine *engine.Engine
@@ -80,9 +80,9 @@ type setting struct {
 func upstreams(servers ...string) []Upstream { return []Upstream{{URLs: servers}} }
 
 // newStand returns a gateway that does not serve yet.
-func newStand(t testing.TB, set setting) *stand {
+func newStand(t testing.TB, set setting) *testGateway {
 	t.Helper()
-	s := &stand{t: t, ended: make(chan error, 1)}
+	s := &testGateway{t: t, ended: make(chan error, 1)}
 	if set.rules == "" {
 		set.rules = noRules
 	}
@@ -123,7 +123,7 @@ func newStand(t testing.TB, set setting) *stand {
 	return s
 }
 
-func (s *stand) newEngine(text string, observe func(*engine.Observation)) *engine.Engine {
+func (s *testGateway) newEngine(text string, observe func(*engine.Observation)) *engine.Engine {
 	s.t.Helper()
 	doc, err := rules.Parse("rules.yaml", []byte(text))
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *stand) newEngine(text string, observe func(*engine.Observation)) *engin
 	return e
 }
 
-func (s *stand) observe(o *engine.Observation) {
+func (s *testGateway) observe(o *engine.Observation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	call := *o.Call
@@ -154,7 +154,7 @@ func (s *stand) observe(o *engine.Observation) {
 }
 
 // counted returns the requests that the limiter has seen since the last call.
-func (s *stand) counted() []penstock.Call {
+func (s *testGateway) counted() []penstock.Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	calls := s.calls
@@ -163,7 +163,7 @@ func (s *stand) counted() []penstock.Call {
 }
 
 // start serves until the test ends.
-func start(t testing.TB, set setting) *stand {
+func start(t testing.TB, set setting) *testGateway {
 	t.Helper()
 	s := newStand(t, set)
 	l := set.listen
@@ -177,7 +177,7 @@ func start(t testing.TB, set setting) *stand {
 	return s
 }
 
-func (s *stand) serve(l net.Listener) {
+func (s *testGateway) serve(l net.Listener) {
 	s.listen = l.Addr()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.drain = cancel
@@ -189,7 +189,7 @@ func (s *stand) serve(l net.Listener) {
 }
 
 // wait returns the result of Serve. It can be called repeatedly.
-func (s *stand) wait() error {
+func (s *testGateway) wait() error {
 	s.t.Helper()
 	select {
 	case err := <-s.ended:
@@ -201,7 +201,7 @@ func (s *stand) wait() error {
 	}
 }
 
-func (s *stand) url(path string) string {
+func (s *testGateway) url(path string) string {
 	scheme := "http://"
 	if s.tls != nil {
 		scheme = "https://"
@@ -264,7 +264,7 @@ func newRequest(t testing.TB, method, url string, body io.Reader, headers ...str
 }
 
 // dialRaw opens a raw connection to the gateway, on which a test speaks HTTP itself.
-func (s *stand) dialRaw() (net.Conn, *bufio.Reader) {
+func (s *testGateway) dialRaw() (net.Conn, *bufio.Reader) {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", s.listen.String())
 	if err != nil {
@@ -276,7 +276,7 @@ func (s *stand) dialRaw() (net.Conn, *bufio.Reader) {
 }
 
 // used returns how much of the first limit is used, without charging it.
-func (s *stand) used() int64 {
+func (s *testGateway) used() int64 {
 	s.t.Helper()
 	var v penstock.Verdict
 	if err := s.engine.Decide(context.Background(), new(penstock.Call), &v); err != nil || len(v.Limits) == 0 {

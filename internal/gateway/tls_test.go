@@ -119,7 +119,7 @@ func TestClientCertificates(t *testing.T) {
 		t.Errorf("counted %v", calls)
 	}
 	for _, refused := range []struct {
-		by    *stand
+		by    *testGateway
 		shown []pair
 	}{{optional, []pair{unknown}}, {required, []pair{unknown}}, {required, nil}} {
 		if res, err := own.client(t, refused.shown...).Get(refused.by.url("/")); err == nil {

@@ -52,12 +52,12 @@ func TestCompressedMessagesAreRefused(t *testing.T) {
 	}
 }
 
-// plain sends messages unchanged, whatever they are.
-type plain struct{}
+// rawCodec sends messages unchanged, whatever they are.
+type rawCodec struct{}
 
-func (plain) Name() string                { return "proto" }
-func (plain) Unmarshal([]byte, any) error { return nil }
-func (plain) Marshal(v any) ([]byte, error) {
+func (rawCodec) Name() string                { return "proto" }
+func (rawCodec) Unmarshal([]byte, any) error { return nil }
+func (rawCodec) Marshal(v any) ([]byte, error) {
 	return v.([]byte), nil
 }
 
@@ -85,7 +85,7 @@ func TestLargeMessages(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for range 40 {
-				stream, err := conn.NewStream(patient(t), &grpc.StreamDesc{ServerStreams: true}, test.method, grpc.ForceCodec(plain{}))
+				stream, err := conn.NewStream(patient(t), &grpc.StreamDesc{ServerStreams: true}, test.method, grpc.ForceCodec(rawCodec{}))
 				if err != nil {
 					t.Fatal(err)
 				}

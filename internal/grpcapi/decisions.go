@@ -20,7 +20,7 @@ type server struct {
 }
 
 func (s *server) Check(ctx context.Context, r *penstockv1.CheckRequest) (*penstockv1.Verdict, error) {
-	var m mistakes
+	var m fieldViolations
 	var c penstock.Call
 	m.check(r, wire.MaxBody)
 	m.call("", r, &c)
@@ -28,7 +28,7 @@ func (s *server) Check(ctx context.Context, r *penstockv1.CheckRequest) (*pensto
 }
 
 func (s *server) Reserve(ctx context.Context, r *penstockv1.ReserveRequest) (*penstockv1.Verdict, error) {
-	var m mistakes
+	var m fieldViolations
 	c := penstock.Call{Reserve: true}
 	m.check(r, wire.MaxBody)
 	if r.Call == nil {
@@ -40,7 +40,7 @@ func (s *server) Reserve(ctx context.Context, r *penstockv1.ReserveRequest) (*pe
 	return s.decide(ctx, &c, &m)
 }
 
-func (s *server) decide(ctx context.Context, c *penstock.Call, m *mistakes) (*penstockv1.Verdict, error) {
+func (s *server) decide(ctx context.Context, c *penstock.Call, m *fieldViolations) (*penstockv1.Verdict, error) {
 	if err := m.err(); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *server) decide(ctx context.Context, c *penstock.Call, m *mistakes) (*pe
 }
 
 func (s *server) CheckBatch(ctx context.Context, r *penstockv1.CheckBatchRequest) (*penstockv1.CheckBatchResponse, error) {
-	var m mistakes
+	var m fieldViolations
 	calls := m.batch(r)
 	if err := m.err(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (s *server) decideEach(ctx context.Context, calls []penstock.Call, verdicts
 }
 
 func (s *server) Settle(ctx context.Context, r *penstockv1.SettleRequest) (*penstockv1.Verdict, error) {
-	var m mistakes
+	var m fieldViolations
 	m.check(r, wire.MaxBody)
 	c := penstock.Conclusion{Verb: penstock.Settle, Reservation: r.Reservation}
 	switch {
@@ -97,18 +97,18 @@ func (s *server) Settle(ctx context.Context, r *penstockv1.SettleRequest) (*pens
 }
 
 func (s *server) Renew(ctx context.Context, r *penstockv1.RenewRequest) (*penstockv1.Verdict, error) {
-	var m mistakes
+	var m fieldViolations
 	m.check(r, wire.MaxBody)
 	return s.conclude(ctx, &penstock.Conclusion{Verb: penstock.Renew, Reservation: r.Reservation, TTL: m.ttl("ttl_ms", r.TtlMs)}, &m)
 }
 
 func (s *server) Release(ctx context.Context, r *penstockv1.ReleaseRequest) (*penstockv1.Verdict, error) {
-	var m mistakes
+	var m fieldViolations
 	m.check(r, wire.MaxBody)
 	return s.conclude(ctx, &penstock.Conclusion{Verb: penstock.Release, Reservation: r.Reservation}, &m)
 }
 
-func (s *server) conclude(ctx context.Context, c *penstock.Conclusion, m *mistakes) (*penstockv1.Verdict, error) {
+func (s *server) conclude(ctx context.Context, c *penstock.Conclusion, m *fieldViolations) (*penstockv1.Verdict, error) {
 	if c.Reservation == "" {
 		m.add("reservation", "is missing")
 	}

@@ -192,11 +192,11 @@ func replaceInvalid(b []byte, of protoreflect.MessageDescriptor, depth int) (rep
 	return replaced
 }
 
-// uncompressed refuses compressed messages: they can grow a thousandfold in memory.
-type uncompressed struct{}
+// identityOnly refuses compressed messages: they can grow a thousandfold in memory.
+type identityOnly struct{}
 
-func (uncompressed) Do(io.Reader) ([]byte, error) {
+func (identityOnly) Do(io.Reader) ([]byte, error) {
 	return nil, errors.New("compressed messages are not accepted; send them without grpc-encoding")
 }
 
-func (uncompressed) Type() string { return "gzip" }
+func (identityOnly) Type() string { return "gzip" }

@@ -22,13 +22,13 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// mistakes are all errors of a request, each with its position.
-type mistakes struct {
+// fieldViolations are all errors of a request, each with its position.
+type fieldViolations struct {
 	list []*errdetails.BadRequest_FieldViolation
 	more int // not listed
 }
 
-func (m *mistakes) add(at, format string, args ...any) {
+func (m *fieldViolations) add(at, format string, args ...any) {
 	if len(m.list) == wire.MaxMistakes {
 		m.more++
 		return
@@ -37,14 +37,14 @@ func (m *mistakes) add(at, format string, args ...any) {
 }
 
 // blame adds the errors that a decider found. A joined error has one per line.
-func (m *mistakes) blame(err error) {
+func (m *fieldViolations) blame(err error) {
 	for line := range strings.Lines(err.Error()) {
 		m.add("", "%s", strings.TrimSuffix(line, "\n"))
 	}
 }
 
 // err returns a status with all errors, in its message too, or nil if there are none.
-func (m *mistakes) err() error {
+func (m *fieldViolations) err() error {
 	if len(m.list) == 0 {
 		return nil
 	}
@@ -65,14 +65,14 @@ func (m *mistakes) err() error {
 
 // check refuses requests that are too long, and fields that this version does not know: what they ask for would
 // silently not be done.
-func (m *mistakes) check(r proto.Message, most int) {
+func (m *fieldViolations) check(r proto.Message, most int) {
 	if size := proto.Size(r); size > most {
 		m.add("", "the message has %d bytes; at most %d", size, most)
 	}
 	m.known("", r)
 }
 
-func (m *mistakes) known(at string, r proto.Message) {
+func (m *fieldViolations) known(at string, r proto.Message) {
 	for unknown := r.ProtoReflect().GetUnknown(); len(unknown) > 0; {
 		number, _, n := protowire.ConsumeField(unknown)
 		if n < 0 {
@@ -83,7 +83,7 @@ func (m *mistakes) known(at string, r proto.Message) {
 	}
 }
 
-func (m *mistakes) batch(r *penstockv1.CheckBatchRequest) []penstock.Call {
+func (m *fieldViolations) batch(r *penstockv1.CheckBatchRequest) []penstock.Call {
 	m.check(r, wire.MaxBatchBody)
 	if len(r.Calls) == 0 || len(r.Calls) > wire.MaxBatch {
 		m.add("calls", "%d calls, must be from 1 to %d", len(r.Calls), wire.MaxBatch)
@@ -97,7 +97,7 @@ func (m *mistakes) batch(r *penstockv1.CheckBatchRequest) []penstock.Call {
 }
 
 // call reads a request.
-func (m *mistakes) call(at string, r *penstockv1.CheckRequest, c *penstock.Call) {
+func (m *fieldViolations) call(at string, r *penstockv1.CheckRequest, c *penstock.Call) {
 	if at != "" { // otherwise it is the whole message, which is already checked
 		m.known(at, r)
 	}
@@ -112,7 +112,7 @@ func (m *mistakes) call(at string, r *penstockv1.CheckRequest, c *penstock.Call)
 }
 
 // attributes reads the attributes in the order of their names, so that the same errors are always reported alike.
-func (m *mistakes) attributes(at string, attributes map[string]string, c *penstock.Call) {
+func (m *fieldViolations) attributes(at string, attributes map[string]string, c *penstock.Call) {
 	if len(attributes) > bounds.Attributes {
 		m.add(at, "%d attributes; at most %d", len(attributes), bounds.Attributes)
 		return
@@ -129,7 +129,7 @@ func (m *mistakes) attributes(at string, attributes map[string]string, c *pensto
 	}
 }
 
-func (m *mistakes) response(at string, r *penstockv1.Response) *penstock.Response {
+func (m *fieldViolations) response(at string, r *penstockv1.Response) *penstock.Response {
 	m.known(at, r)
 	if r.Bytes < penstock.UnknownBytes {
 		m.add(within(at, "bytes"), "%d must be at least 0, or %d if unknown", r.Bytes, penstock.UnknownBytes)
@@ -144,21 +144,21 @@ func (m *mistakes) response(at string, r *penstockv1.Response) *penstock.Respons
 	}
 }
 
-func (m *mistakes) cost(at string, cost int64) int64 {
+func (m *fieldViolations) cost(at string, cost int64) int64 {
 	if cost < 0 || cost > algorithm.MaxCount {
 		m.add(at, "%d is not from 0 to %d", cost, int64(algorithm.MaxCount))
 	}
 	return cost
 }
 
-func (m *mistakes) ttl(at string, ms int64) time.Duration {
+func (m *fieldViolations) ttl(at string, ms int64) time.Duration {
 	if ms == 0 {
 		return 0
 	}
 	return m.milliseconds(at, ms, algorithm.MinWindow, storage.MaxReserve)
 }
 
-func (m *mistakes) milliseconds(at string, ms int64, least, most time.Duration) time.Duration {
+func (m *fieldViolations) milliseconds(at string, ms int64, least, most time.Duration) time.Duration {
 	if ms < least.Milliseconds() || ms > most.Milliseconds() {
 		m.add(at, "%d is not from %d to %d", ms, least.Milliseconds(), most.Milliseconds())
 		return 0
@@ -166,7 +166,7 @@ func (m *mistakes) milliseconds(at string, ms int64, least, most time.Duration) 
 	return time.Duration(ms) * time.Millisecond
 }
 
-func (m *mistakes) length(at, text string, least, most int) {
+func (m *fieldViolations) length(at, text string, least, most int) {
 	if len(text) < least || len(text) > most {
 		m.add(at, "has %d bytes, must have from %d to %d", len(text), least, most)
 	}

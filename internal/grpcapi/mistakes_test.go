@@ -147,19 +147,19 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// blaming is a decider that finds its own errors.
-type blaming struct{}
+// blamingDecider is a decider that finds its own errors.
+type blamingDecider struct{}
 
-func (blaming) Decide(context.Context, *penstock.Call, *penstock.Verdict) error {
+func (blamingDecider) Decide(context.Context, *penstock.Call, *penstock.Verdict) error {
 	return fmt.Errorf("%w call: this\n%w call: that", penstock.ErrInvalid, penstock.ErrInvalid)
 }
 
-func (blaming) Conclude(context.Context, *penstock.Conclusion, *penstock.Verdict) error {
+func (blamingDecider) Conclude(context.Context, *penstock.Conclusion, *penstock.Verdict) error {
 	return fmt.Errorf("%w settlement", penstock.ErrInvalid)
 }
 
 func TestBlamed(t *testing.T) {
-	client := penstockv1.NewDecisionsClient(serve(t, grpcapi.Options{Decider: blaming{}, Concluder: blaming{}}))
+	client := penstockv1.NewDecisionsClient(serve(t, grpcapi.Options{Decider: blamingDecider{}, Concluder: blamingDecider{}}))
 	_, err := client.Check(patient(t), call("/search"))
 	if got := violations(t, err); len(got) != 2 || got[0] != ": invalid call: this" || got[1] != ": invalid call: that" {
 		t.Errorf("told %q", got)

@@ -60,7 +60,7 @@ func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 		grpc.InTapHandle(gate{cmp.Or(o.MaxDuration, 30*time.Second)}.enter),
 		grpc.ForceServerCodecV2(decoder),
 		//lint:ignore SA1019 nothing else refuses compressed messages before they are decompressed
-		grpc.RPCDecompressor(uncompressed{}),
+		grpc.RPCDecompressor(identityOnly{}),
 		grpc.ConnectionTimeout(5 * time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{

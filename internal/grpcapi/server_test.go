@@ -144,13 +144,15 @@ func TestStoreGone(t *testing.T) {
 	}
 }
 
-// panicking is a decider with a bug.
-type panicking struct{ failing }
+// panickingDecider is a decider with a bug.
+type panickingDecider struct{ failing }
 
-func (panicking) Decide(context.Context, *penstock.Call, *penstock.Verdict) error { panic("a mistake") }
+func (panickingDecider) Decide(context.Context, *penstock.Call, *penstock.Verdict) error {
+	panic("a mistake")
+}
 
 func TestPanicIsContained(t *testing.T) {
-	client := penstockv1.NewDecisionsClient(serve(t, grpcapi.Options{Decider: panicking{}, Concluder: failing{}}))
+	client := penstockv1.NewDecisionsClient(serve(t, grpcapi.Options{Decider: panickingDecider{}, Concluder: failing{}}))
 	for range 2 {
 		_, err := client.Check(patient(t), call("/search"))
 		wantCode(t, err, codes.Internal)

@@ -78,8 +78,8 @@ func RuleOf(v *penstock.Verdict) string {
 	return v.Rule
 }
 
-// A Place is the position of a request in the queue, from Join to Leave.
-type Place struct {
+// A Position is the position of a request in the queue, from Join to Leave.
+type Position struct {
 	queue  *Queue
 	rule   string
 	bytes  int64
@@ -88,7 +88,7 @@ type Place struct {
 
 // Join adds a request of a rule to the queue. A rule may hold as much as is still free, so one rule holds at
 // most half of the queue, and some of it is always free for another rule. The error wraps ErrFull.
-func (q *Queue) Join(rule string, bytes int64) (Place, error) {
+func (q *Queue) Join(rule string, bytes int64) (Position, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	own := q.rules[rule]
@@ -97,18 +97,18 @@ func (q *Queue) Join(rule string, bytes int64) (Place, error) {
 	}
 	if own.requests+1 > q.options.MaxRequests-q.total.requests || own.bytes+bytes > q.options.MaxBytes-q.total.bytes {
 		q.refused[rule]++
-		return Place{}, fmt.Errorf("%w: %d of rule %q, which take %d bytes, %d in all, which take %d; at most %d, %d bytes",
+		return Position{}, fmt.Errorf("%w: %d of rule %q, which take %d bytes, %d in all, which take %d; at most %d, %d bytes",
 			ErrFull, own.requests, rule, own.bytes, q.total.requests, q.total.bytes, q.options.MaxRequests, q.options.MaxBytes)
 	}
 	q.rules[rule] = own
 	own.add(1, bytes)
 	q.total.add(1, bytes)
-	return Place{queue: q, rule: rule, bytes: bytes}, nil
+	return Position{queue: q, rule: rule, bytes: bytes}, nil
 }
 
 // Wait returns when it is time to depart and all requests with an earlier departure have left, or with the
 // context's error.
-func (p *Place) Wait(ctx context.Context, until time.Time) error {
+func (p *Position) Wait(ctx context.Context, until time.Time) error {
 	d := p.queue.enter(until)
 	select {
 	case <-d.called:
@@ -119,7 +119,7 @@ func (p *Place) Wait(ctx context.Context, until time.Time) error {
 }
 
 // Leave removes the request from the queue and lets the next one go.
-func (p *Place) Leave() {
+func (p *Position) Leave() {
 	q := p.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()

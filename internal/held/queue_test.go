@@ -25,7 +25,7 @@ func newQueue(t *testing.T, o Options) *Queue {
 }
 
 // hold joins the queue and waits.
-func (q *Queue) hold(ctx context.Context, rule string, delay time.Duration) (Place, error) {
+func (q *Queue) hold(ctx context.Context, rule string, delay time.Duration) (Position, error) {
 	p, err := q.Join(rule, 1)
 	if err != nil {
 		return p, err
@@ -171,7 +171,7 @@ func TestOneThatDoesNotWaitYet(t *testing.T) {
 }
 
 // fill joins until the queue is full, and returns the places.
-func (q *Queue) fill(t *testing.T, rule string, bytes int64) (places []Place) {
+func (q *Queue) fill(t *testing.T, rule string, bytes int64) (places []Position) {
 	t.Helper()
 	for {
 		p, err := q.Join(rule, bytes)
@@ -196,7 +196,7 @@ func TestRulesShareTheQueue(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			q := newQueue(t, test.queue)
-			var all []Place
+			var all []Position
 			refused := map[string]int64{}
 			for i, want := range []int{500, 250, 125, 63, 31} {
 				rule := fmt.Sprint("rule", i)

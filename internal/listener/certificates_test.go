@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-io/penstock/internal/certtest"
 )
 
-// A stand serves TLS connections with files.
-type stand struct {
+// A testListener serves TLS connections with files.
+type testListener struct {
 	*Certificates
 	t       *testing.T
 	address string
 }
 
-func serve(t *testing.T, files TLS) *stand {
+func serve(t *testing.T, files TLS) *testListener {
 	t.Helper()
 	c, err := NewCertificates(files, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -47,11 +47,11 @@ func serve(t *testing.T, files TLS) *stand {
 		l.Close()
 		<-served
 	})
-	return &stand{c, t, l.Addr().String()}
+	return &testListener{c, t, l.Addr().String()}
 }
 
 // connect returns the certificate the server presents, or why it refuses the client.
-func (s *stand) connect(as *tls.Config) (*tls.ConnectionState, error) {
+func (s *testListener) connect(as *tls.Config) (*tls.ConnectionState, error) {
 	s.t.Helper()
 	conn, err := tls.Dial("tcp", s.address, as)
 	if err != nil {

@@ -61,7 +61,7 @@ type Result struct {
 	// large value means that the machine was too busy to measure.
 	Lag time.Duration `json:"generator_lag_p99_ns"`
 
-	Over Over `json:"over_admission"`
+	Over OverAdmission `json:"over_admission"`
 }
 
 // A Percentile is the latency that a share of requests did not exceed.

@@ -26,8 +26,8 @@ func (l *Limit) String() string {
 	return penstock.Limit{Algorithm: l.Algorithm, Count: l.Count, Window: l.Window, Burst: l.Burst}.String()
 }
 
-// An Over is the result of checking for requests allowed beyond the limit.
-type Over struct {
+// An OverAdmission is the result of checking for requests allowed beyond the limit.
+type OverAdmission struct {
 	Limit   *Limit `json:"limit"`     // nil: not checked
 	Checked int64  `json:"checked"`   // allowed requests
 	Partly  bool   `json:"partly"`    // there were too many to check all of them
@@ -51,8 +51,8 @@ const skew = 250 * time.Millisecond
 // A log allows at most L in any window; a bucket its capacity and what flows in meanwhile. A fixed window and a
 // sliding counter allow at most L in each window that is aligned to the clock. Calendar and other limits are not
 // checked.
-func check(all []admission, l *Limit, began time.Time, partly bool) Over {
-	over := Over{}
+func check(all []admission, l *Limit, began time.Time, partly bool) OverAdmission {
+	over := OverAdmission{}
 	if l == nil || l.Count <= 0 || l.Window <= 0 {
 		return over
 	}
@@ -120,7 +120,7 @@ func mostAligned(of []admission, window time.Duration, began time.Time) (most in
 	return most
 }
 
-func (o *Over) String() string {
+func (o *OverAdmission) String() string {
 	switch {
 	case o.Limit == nil:
 		return "Over-admission was not checked: the limit is not known. Name it with --limit, --window and --algorithm."

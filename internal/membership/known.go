@@ -9,8 +9,8 @@ import (
 // Believed is how long a silent node still counts, because some heartbeats may get lost.
 const Believed = 10 * time.Second
 
-// A Known is a node whose heartbeats were seen.
-type Known struct {
+// A KnownNode is a node whose heartbeats were seen.
+type KnownNode struct {
 	ID    string
 	Self  bool      // this node itself
 	Node  *Node     // nil: this version cannot read what it says
@@ -19,33 +19,33 @@ type Known struct {
 
 // Silent reports whether there was no heartbeat of a node for so long that it may be gone, or that the shared
 // place may be unavailable.
-func (k *Known) Silent(now time.Time) bool { return !k.Self && now.Sub(k.Heard) > Believed }
+func (k *KnownNode) Silent(now time.Time) bool { return !k.Self && now.Sub(k.Heard) > Believed }
 
 // All returns what is known of the nodes: this one, then those with facts, sorted by name. There may be fewer
 // than [Members.Nodes], because not all are reported if there are very many, and none before the first
 // answer. The last known ones stay while the shared place is unavailable.
-func (m *Members) All() []Known {
+func (m *Members) All() []KnownNode {
 	all := slices.Clone(*m.known.Load())
 	all[0].Heard = time.Now()
 	return all
 }
 
-func (m *Members) itself(self *Node) Known {
-	return Known{ID: m.options.ID, Self: true, Node: self, Heard: time.Now()}
+func (m *Members) itself(self *Node) KnownNode {
+	return KnownNode{ID: m.options.ID, Self: true, Node: self, Heard: time.Now()}
 }
 
 // hear replaces what was known by the latest report.
 func (m *Members) hear(self *Node, peers []Peer) {
 	now := time.Now()
-	all := []Known{m.itself(self)}
+	all := []KnownNode{m.itself(self)}
 	for _, p := range peers {
 		if p.ID == m.options.ID || !IsWord(p.ID) { // no node has an ID that is not a word
 			continue
 		}
 		node, _ := readNode(p.About) // what cannot be read is left out
-		all = append(all, Known{ID: p.ID, Node: node, Heard: now.Add(-min(p.Ago, Believed))})
+		all = append(all, KnownNode{ID: p.ID, Node: node, Heard: now.Add(-min(p.Ago, Believed))})
 	}
-	slices.SortFunc(all[1:], func(a, b Known) int { return cmp.Or(cmp.Compare(a.name(), b.name()), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all[1:], func(a, b KnownNode) int { return cmp.Or(cmp.Compare(a.name(), b.name()), cmp.Compare(a.ID, b.ID)) })
 	m.known.Store(&all)
 }
 
@@ -57,7 +57,7 @@ func (m *Members) rememberOthers(self *Node) {
 }
 
 // name sorts nodes without facts behind the others.
-func (k *Known) name() string {
+func (k *KnownNode) name() string {
 	if k.Node == nil {
 		return "\xff"
 	}

@@ -52,7 +52,7 @@ type Peer struct {
 type Members struct {
 	options Options
 	nodes   atomic.Int64
-	known   atomic.Pointer[[]Known] // this node first
+	known   atomic.Pointer[[]KnownNode] // this node first
 	stop    context.CancelFunc
 	ended   sync.WaitGroup
 }

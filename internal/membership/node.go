@@ -42,8 +42,8 @@ const (
 // it, and show a node without facts.
 const format = 1
 
-// said is the encoded form of a node.
-type said struct {
+// nodeMessage is the encoded form of a node.
+type nodeMessage struct {
 	Format   int     `json:"v"`
 	Name     string  `json:"name"`
 	Version  string  `json:"version"`
@@ -57,7 +57,7 @@ type said struct {
 
 // write encodes the facts of a node. It replaces what is not valid.
 func (n *Node) write() string {
-	text, err := json.Marshal(said{
+	text, err := json.Marshal(nodeMessage{
 		Format: format, Name: Word(n.Name), Version: Word(n.Version), Started: n.Started.Unix(),
 		Rules: n.Rules, Checksum: Word(n.Checksum), Quality: Word(n.Quality), Calls: round(n.Calls), Denied: round(n.Denied),
 	})
@@ -81,7 +81,7 @@ func readNode(text string) (*Node, error) {
 	if len(text) > maxSaid {
 		return nil, fmt.Errorf("read what a node says: %w: %d bytes, must be at most %d", penstock.ErrInvalid, len(text), maxSaid)
 	}
-	var s said
+	var s nodeMessage
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return nil, fmt.Errorf("read what a node says: %w: %w", penstock.ErrInvalid, err)
 	}

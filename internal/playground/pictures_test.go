@@ -55,9 +55,9 @@ var pictures = []picture{
 // The pictures of the algorithms show what the engine decides.
 func TestPictureOfEachAlgorithmIsCurrent(t *testing.T) {
 	for _, p := range pictures {
-		game := &playground.Game{Hold: p.hold * 1000}
+		game := &playground.Input{Hold: p.hold * 1000}
 		for _, name := range p.order {
-			game.Lanes = append(game.Lanes, playground.Lane{Name: name, Limit: []byte(p.limits[name])})
+			game.Lanes = append(game.Lanes, playground.LimitInput{Name: name, Limit: []byte(p.limits[name])})
 		}
 		for _, s := range p.arrivals {
 			game.Arrivals = append(game.Arrivals, playground.Arrival{At: s * 1000})
@@ -78,7 +78,7 @@ const (
 )
 
 // draw draws a lane for each limit: what is used over time, and a mark for each request.
-func draw(p *picture, played *playground.Played) string {
+func draw(p *picture, played *playground.Result) string {
 	span := played.Span
 	for _, lane := range played.Lanes {
 		if n := len(lane.Curve); n > 0 {
@@ -107,12 +107,12 @@ func draw(p *picture, played *playground.Played) string {
 	return b.String()
 }
 
-func label(lane *playground.PlayedLane) string {
+func label(lane *playground.LimitResult) string {
 	return fmt.Sprintf("%s: %d allowed, %d denied", lane.Name, lane.Allowed, lane.Denied)
 }
 
 // outline is the area below the curve, which steps from one point to the next.
-func outline(lane *playground.PlayedLane, x func(float64) float64, y func(int64) float64, bottom float64) string {
+func outline(lane *playground.LimitResult, x func(float64) float64, y func(int64) float64, bottom float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "M%d %.1f", left, bottom)
 	last := bottom
@@ -128,7 +128,7 @@ func outline(lane *playground.PlayedLane, x func(float64) float64, y func(int64)
 
 // marks draws requests below the plot: a circle for one that passes, with a line to where it leaves if it is held; a
 // cross for one that is denied. Requests at the same time stand side by side.
-func marks(b *strings.Builder, lane *playground.PlayedLane, x func(float64) float64, bottom float64) {
+func marks(b *strings.Builder, lane *playground.LimitResult, x func(float64) float64, bottom float64) {
 	same := map[float64]int{}
 	for _, step := range lane.Steps {
 		at := x(step.At) + float64(same[step.At]*9)

@@ -28,15 +28,15 @@ const (
 	points      = 300 // of a curve
 )
 
-// A Game is the input of the playground.
-type Game struct {
-	Lanes    []Lane    `json:"lanes"`
-	Arrivals []Arrival `json:"arrivals"`
-	Hold     float64   `json:"hold_ms"` // how long a request runs, for concurrency limits
+// A Input is the input of the playground.
+type Input struct {
+	Lanes    []LimitInput `json:"lanes"`
+	Arrivals []Arrival    `json:"arrivals"`
+	Hold     float64      `json:"hold_ms"` // how long a request runs, for concurrency limits
 }
 
-// A Lane is one limit, as a rule has it.
-type Lane struct {
+// A LimitInput is one limit, as a rule has it.
+type LimitInput struct {
 	Name  string          `json:"name"`
 	Limit json.RawMessage `json:"limit"`
 }
@@ -48,14 +48,14 @@ type Arrival struct {
 	Who  string  `json:"who"`  // the client; each client has its own limit
 }
 
-// Played is the result of a game.
-type Played struct {
-	Lanes []PlayedLane `json:"lanes"`
-	Span  float64      `json:"span_ms"`
+// Result is the result of a game.
+type Result struct {
+	Lanes []LimitResult `json:"lanes"`
+	Span  float64       `json:"span_ms"`
 }
 
-// A PlayedLane is the result of one limit.
-type PlayedLane struct {
+// A LimitResult is the result of one limit.
+type LimitResult struct {
 	Name      string  `json:"name"`
 	Text      string  `json:"text"` // the limit, in words
 	Algorithm string  `json:"algorithm"`
@@ -96,7 +96,7 @@ var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Play decides every arrival by every lane. If the game is invalid, the error wraps [penstock.ErrInvalid] and lists
 // everything that is wrong.
-func Play(ctx context.Context, g *Game, newStore func() (Store, error)) (*Played, error) {
+func Play(ctx context.Context, g *Input, newStore func() (Store, error)) (*Result, error) {
 	if err := g.validate(); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func Play(ctx context.Context, g *Game, newStore func() (Store, error)) (*Played
 	if err != nil {
 		return nil, err
 	}
-	played := &Played{Span: g.span(), Lanes: []PlayedLane{}}
+	played := &Result{Span: g.span(), Lanes: []LimitResult{}}
 	for i := range g.Lanes {
 		l, err := g.playLane(ctx, i, snapshots[i], newStore)
 		if err != nil {
@@ -115,7 +115,7 @@ func Play(ctx context.Context, g *Game, newStore func() (Store, error)) (*Played
 	return played, nil
 }
 
-func (g *Game) validate() error {
+func (g *Input) validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if n := len(g.Lanes); n < 1 || n > MaxLanes {
@@ -145,7 +145,7 @@ func (g *Game) validate() error {
 	return nil
 }
 
-func (g *Game) compile(ctx context.Context) ([]*rules.Snapshot, error) {
+func (g *Input) compile(ctx context.Context) ([]*rules.Snapshot, error) {
 	snapshots := make([]*rules.Snapshot, len(g.Lanes))
 	var errs []error
 	for i := range g.Lanes {
@@ -162,38 +162,38 @@ func (g *Game) compile(ctx context.Context) ([]*rules.Snapshot, error) {
 }
 
 // span returns how long the game is shown: a tenth longer than requests arrive.
-func (g *Game) span() (last float64) {
+func (g *Input) span() (last float64) {
 	for _, a := range g.Arrivals {
 		last = max(last, a.At)
 	}
 	return max(1, math.Ceil(last*1.1))
 }
 
-// A lane is one limit during a game.
-type lane struct {
-	game   *Game
+// A limitRun is one limit during a game.
+type limitRun struct {
+	game   *Input
 	engine *engine.Engine
 	now    penstock.Instant
 	writer *httplimit.Writer
-	out    *PlayedLane
+	out    *LimitResult
 	first  string // client, whose curve is drawn
 }
 
-// A happening is an arrival, a point of the curve, or the end of a request.
-type happening struct {
+// A event is an arrival, a point of the curve, or the end of a request.
+type event struct {
 	at      float64
 	arrival int    // its index, or -1
 	ends    string // a reservation
 }
 
-func (g *Game) playLane(ctx context.Context, i int, snapshot *rules.Snapshot, newStore func() (Store, error)) (*PlayedLane, error) {
+func (g *Input) playLane(ctx context.Context, i int, snapshot *rules.Snapshot, newStore func() (Store, error)) (*LimitResult, error) {
 	store, err := newStore()
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
 	meter := snapshot.Rules[0].Limits[0]
-	l := &lane{game: g, first: g.Arrivals[0].Who, out: &PlayedLane{
+	l := &limitRun{game: g, first: g.Arrivals[0].Who, out: &LimitResult{
 		Name: cmp.Or(g.Lanes[i].Name, meter.Algorithm().String()), Text: meter.String(), Algorithm: meter.Algorithm().String(),
 		Steps: make([]Step, len(g.Arrivals)), Curve: []Point{},
 	}}
@@ -208,16 +208,16 @@ func (g *Game) playLane(ctx context.Context, i int, snapshot *rules.Snapshot, ne
 }
 
 // run processes all happenings in order: at the same instant requests end, then arrive, and then the curve is read.
-func (l *lane) run(ctx context.Context) error {
-	queue := make([]happening, 0, len(l.game.Arrivals)+points+1)
+func (l *limitRun) run(ctx context.Context) error {
+	queue := make([]event, 0, len(l.game.Arrivals)+points+1)
 	for i, a := range l.game.Arrivals {
-		queue = append(queue, happening{at: a.At, arrival: i})
+		queue = append(queue, event{at: a.At, arrival: i})
 	}
 	for i := range points + 1 {
-		queue = append(queue, happening{at: l.game.span() * float64(i) / points, arrival: -1})
+		queue = append(queue, event{at: l.game.span() * float64(i) / points, arrival: -1})
 	}
-	slices.SortStableFunc(queue, func(a, b happening) int { return cmp.Compare(a.at, b.at) })
-	var ending []happening // in order of arrival, so in order of time
+	slices.SortStableFunc(queue, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	var ending []event // in order of arrival, so in order of time
 	for _, h := range queue {
 		for len(ending) > 0 && ending[0].at <= h.at {
 			if err := l.end(ctx, ending[0]); err != nil {
@@ -236,21 +236,21 @@ func (l *lane) run(ctx context.Context) error {
 			return err
 		}
 		if reserved != "" {
-			ending = append(ending, happening{at: h.at + l.game.Hold, ends: reserved})
+			ending = append(ending, event{at: h.at + l.game.Hold, ends: reserved})
 		}
 	}
 	return nil
 }
 
-func (l *lane) at(ms float64) {
+func (l *limitRun) at(ms float64) {
 	l.now = penstock.InstantOf(midnight.Add(time.Duration(ms * float64(time.Millisecond))))
 }
 
-func (l *lane) call(who string, cost int64) *penstock.Call {
+func (l *limitRun) call(who string, cost int64) *penstock.Call {
 	return &penstock.Call{Cost: cost, MaxDelay: penstock.AnyDelay, Attributes: []penstock.Attribute{{Name: "who", Value: cmp.Or(who, "everybody")}}}
 }
 
-func (l *lane) arrive(ctx context.Context, h happening) (reserved string, err error) {
+func (l *limitRun) arrive(ctx context.Context, h event) (reserved string, err error) {
 	a := &l.game.Arrivals[h.arrival]
 	l.at(h.at)
 	var v penstock.Verdict
@@ -278,7 +278,7 @@ func (l *lane) arrive(ctx context.Context, h happening) (reserved string, err er
 }
 
 // look reads the first client's state without charging it.
-func (l *lane) look(ctx context.Context, at float64) error {
+func (l *limitRun) look(ctx context.Context, at float64) error {
 	l.at(at)
 	var v penstock.Verdict
 	if err := l.engine.Decide(ctx, l.call(l.first, 0), &v); err != nil {
@@ -288,7 +288,7 @@ func (l *lane) look(ctx context.Context, at float64) error {
 	return nil
 }
 
-func (l *lane) end(ctx context.Context, h happening) error {
+func (l *limitRun) end(ctx context.Context, h event) error {
 	l.at(h.at)
 	err := l.engine.Conclude(ctx, &penstock.Conclusion{Reservation: h.ends, Verb: penstock.Release}, new(penstock.Verdict))
 	if errors.Is(err, penstock.ErrNoReservation) || errors.Is(err, penstock.ErrClosed) {

@@ -13,7 +13,7 @@ import (
 
 func newStore() (playground.Store, error) { return memstore.New(memstore.Options{MaxBytes: 1 << 20}) }
 
-func play(t *testing.T, g *playground.Game) *playground.Played {
+func play(t *testing.T, g *playground.Input) *playground.Result {
 	t.Helper()
 	played, err := playground.Play(t.Context(), g, newStore)
 	if err != nil {
@@ -22,14 +22,14 @@ func play(t *testing.T, g *playground.Game) *playground.Played {
 	return played
 }
 
-func lanes(limits ...string) (all []playground.Lane) {
+func lanes(limits ...string) (all []playground.LimitInput) {
 	for _, l := range limits {
-		all = append(all, playground.Lane{Limit: json.RawMessage(l)})
+		all = append(all, playground.LimitInput{Limit: json.RawMessage(l)})
 	}
 	return all
 }
 
-func answers(l playground.PlayedLane) string {
+func answers(l playground.LimitResult) string {
 	var s strings.Builder
 	for _, step := range l.Steps {
 		s.WriteByte("-+"[b2i(step.Allowed)])
@@ -50,7 +50,7 @@ func TestSideBySide(t *testing.T) {
 	for _, at := range []float64{58_000, 58_500, 59_000, 59_500, 60_000, 60_500, 61_000, 61_500} {
 		arrivals = append(arrivals, playground.Arrival{At: at})
 	}
-	played := play(t, &playground.Game{Arrivals: arrivals, Lanes: lanes(
+	played := play(t, &playground.Input{Arrivals: arrivals, Lanes: lanes(
 		`{"rate": "3/1m", "algorithm": "fixed_window"}`,
 		`{"rate": "3/1m", "algorithm": "sliding_window_log"}`,
 		`{"rate": "1/1s", "burst": 3, "algorithm": "token_bucket"}`,
@@ -80,7 +80,7 @@ func TestSideBySide(t *testing.T) {
 
 // A leaky bucket holds requests, and under a concurrency limit requests end.
 func TestHeldAndRunning(t *testing.T) {
-	played := play(t, &playground.Game{
+	played := play(t, &playground.Input{
 		Arrivals: []playground.Arrival{{}, {}, {}, {At: 1500}, {At: 1500, Who: "another"}},
 		Hold:     1000,
 		Lanes:    lanes(`{"rate": "1/1s", "algorithm": "leaky_bucket", "queue": 1}`, `{"concurrent": 2, "ttl": "1m"}`),
@@ -95,15 +95,15 @@ func TestHeldAndRunning(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
-	good := playground.Game{Arrivals: []playground.Arrival{{}}, Lanes: lanes(`"3/1m"`)}
-	for want, spoil := range map[string]func(*playground.Game){
-		"lanes: 0":              func(g *playground.Game) { g.Lanes = nil },
-		"lanes: 5":              func(g *playground.Game) { g.Lanes = lanes(`1`, `1`, `1`, `1`, `1`) },
-		"arrivals: 0":           func(g *playground.Game) { g.Arrivals = nil },
-		"arrivals[0].at_ms: -1": func(g *playground.Game) { g.Arrivals = []playground.Arrival{{At: -1}} },
-		"arrivals[0].cost: -2":  func(g *playground.Game) { g.Arrivals = []playground.Arrival{{Cost: -2}} },
-		"hold_ms: -1":           func(g *playground.Game) { g.Hold = -1 },
-		"lane 1":                func(g *playground.Game) { g.Lanes = lanes(`"3/1mn"`) },
+	good := playground.Input{Arrivals: []playground.Arrival{{}}, Lanes: lanes(`"3/1m"`)}
+	for want, spoil := range map[string]func(*playground.Input){
+		"lanes: 0":              func(g *playground.Input) { g.Lanes = nil },
+		"lanes: 5":              func(g *playground.Input) { g.Lanes = lanes(`1`, `1`, `1`, `1`, `1`) },
+		"arrivals: 0":           func(g *playground.Input) { g.Arrivals = nil },
+		"arrivals[0].at_ms: -1": func(g *playground.Input) { g.Arrivals = []playground.Arrival{{At: -1}} },
+		"arrivals[0].cost: -2":  func(g *playground.Input) { g.Arrivals = []playground.Arrival{{Cost: -2}} },
+		"hold_ms: -1":           func(g *playground.Input) { g.Hold = -1 },
+		"lane 1":                func(g *playground.Input) { g.Lanes = lanes(`"3/1mn"`) },
 	} {
 		g := good
 		spoil(&g)

@@ -15,23 +15,23 @@ const MediaType = "application/problem+json"
 
 // A Document is a problem document. APIs with further fields embed it.
 type Document struct {
-	Type   string    `json:"type,omitempty"` // about:blank if not given
-	Title  string    `json:"title"`
-	Status int       `json:"status"`
-	Code   string    `json:"code,omitempty"` // the reason, for programs
-	Detail string    `json:"detail,omitempty"`
-	Errors []Mistake `json:"errors,omitempty"` // all errors of the request
+	Type   string       `json:"type,omitempty"` // about:blank if not given
+	Title  string       `json:"title"`
+	Status int          `json:"status"`
+	Code   string       `json:"code,omitempty"` // the reason, for programs
+	Detail string       `json:"detail,omitempty"`
+	Errors []FieldError `json:"errors,omitempty"` // all errors of the request
 
 	RetryAfter int64 `json:"-"` // seconds, sent as a header; 0: not sent
 }
 
-// A Mistake is an error at one position of a request.
-type Mistake struct {
+// A FieldError is an error at one position of a request.
+type FieldError struct {
 	At      string `json:"at"` // "attributes.user", "calls[3].cost"; "" for the whole request
 	Message string `json:"message"`
 }
 
-func (m Mistake) String() string {
+func (m FieldError) String() string {
 	if m.At == "" {
 		return m.Message
 	}

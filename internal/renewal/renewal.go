@@ -22,7 +22,7 @@ const (
 // the verdict before it returns.
 func Keep(ctx context.Context, c penstock.Concluder, v *penstock.Verdict, onError func(error)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the handler may continue after the client has disconnected
-	k := keeper{c, v.Reservation, onError}
+	k := renewer{c, v.Reservation, onError}
 	ttl := openFor(v)
 	var ended sync.WaitGroup
 	ended.Go(func() { k.run(ctx, ttl) })
@@ -32,13 +32,13 @@ func Keep(ctx context.Context, c penstock.Concluder, v *penstock.Verdict, onErro
 	}
 }
 
-type keeper struct {
+type renewer struct {
 	concluder   penstock.Concluder
 	reservation string
 	onError     func(error)
 }
 
-func (k *keeper) run(ctx context.Context, ttl time.Duration) {
+func (k *renewer) run(ctx context.Context, ttl time.Duration) {
 	timer := time.NewTimer(pause(ttl))
 	defer timer.Stop()
 	var v penstock.Verdict

@@ -81,7 +81,7 @@ func failOn(n, which int) error {
 // A renewal that is running when stop is called ends before stop returns, and reports nothing.
 func TestStopWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slow{}
+		s := &slowConcluder{}
 		stop := Keep(t.Context(), s, &penstock.Verdict{Reservation: "some", ReservedFor: 3 * time.Second}, func(err error) { t.Error(err) })
 		time.Sleep(1500 * time.Millisecond)
 		stop()
@@ -91,10 +91,10 @@ func TestStopWaits(t *testing.T) {
 	})
 }
 
-// slow renews until it is cancelled.
-type slow struct{ ended bool }
+// slowConcluder renews until it is cancelled.
+type slowConcluder struct{ ended bool }
 
-func (s *slow) Conclude(ctx context.Context, _ *penstock.Conclusion, _ *penstock.Verdict) error {
+func (s *slowConcluder) Conclude(ctx context.Context, _ *penstock.Conclusion, _ *penstock.Verdict) error {
 	<-ctx.Done()
 	time.Sleep(time.Second)
 	s.ended = true

@@ -57,7 +57,7 @@ func briefly(r *authv3.CheckResponse) string {
 }
 
 func TestExternalAuthorization(t *testing.T) {
-	client := authv3.NewAuthorizationClient(connect(t, newServer(t, &rls.Calls{}, authRules)))
+	client := authv3.NewAuthorizationClient(connect(t, newServer(t, &rls.RuleLimiter{}, authRules)))
 	const search, me = `RateLimit-Policy: "search";q=1;w=60`, `RateLimit-Policy: "per-user";q=1;w=3600`
 	for i, s := range []struct {
 		ask  *authv3.CheckRequest
@@ -100,7 +100,7 @@ func TestExternalAuthorization(t *testing.T) {
 }
 
 func TestMalformedCheck(t *testing.T) {
-	client := authv3.NewAuthorizationClient(connect(t, newServer(t, &rls.Calls{}, authRules)))
+	client := authv3.NewAuthorizationClient(connect(t, newServer(t, &rls.RuleLimiter{}, authRules)))
 	homeless := check("10.0.0.1", "GET", "/", nil)
 	homeless.Attributes.Source = nil
 	for want, ask := range map[string]*authv3.CheckRequest{
@@ -115,7 +115,7 @@ func TestMalformedCheck(t *testing.T) {
 
 // A gRPC client gets the body as a message, and the content type must be Envoy's.
 func TestPlainDenialsOfAuthorization(t *testing.T) {
-	s := newServer(t, &rls.Calls{}, authRules)
+	s := newServer(t, &rls.RuleLimiter{}, authRules)
 	s.DenialBody = rls.PlainBody
 	client := authv3.NewAuthorizationClient(connect(t, s))
 	for path, want := range map[string]string{"/list?page=9": "Limit of 0 requests per 3600 s (page) reached; ", "no path": "Bad Request"} {

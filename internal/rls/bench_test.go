@@ -33,12 +33,12 @@ descriptors:
 	override.Limit = &rls.Override{Count: 4_000_000_000, Window: 365 * 24 * time.Hour}
 	stores := []struct {
 		name string
-		open func(testing.TB) served
+		open func(testing.TB) testServer
 	}{
-		{"memory", func(t testing.TB) served {
-			return served{Store: newMemory(t)}
+		{"memory", func(t testing.TB) testServer {
+			return testServer{Store: newMemory(t)}
 		}},
-		{"redis", func(t testing.TB) served {
+		{"redis", func(t testing.TB) testServer {
 			shared, err := denycache.New(storetest.Full(onRedis(redisstore.Options{Addresses: []string{redistest.Start(t).Addr}})(t)), denycache.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -48,7 +48,7 @@ descriptors:
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { local.Close() })
-			return served{Store: shared, Local: local}
+			return testServer{Store: shared, Local: local}
 		}},
 	}
 	for _, s := range stores {

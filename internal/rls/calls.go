@@ -17,11 +17,11 @@ type Engine interface {
 	Refund(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error
 }
 
-// Calls is a Limiter for Penstock rules: each descriptor is decided like a request, with its entries as the
+// RuleLimiter is a Limiter for Penstock rules: each descriptor is decided like a request, with its entries as the
 // attributes. All rules that match any descriptor of a request are charged atomically. If a key occurs several times,
 // the second entry is named key_2. Rules use path, ip and domain for something other than an entry of that key: the
 // value of the entry is also available as path_1. Rules cannot name an empty key, so such an entry is left out.
-type Calls struct {
+type RuleLimiter struct {
 	Engine Engine
 
 	// Overrides answers descriptors that contain their own limit, to which rules do not apply. They are charged
@@ -29,9 +29,9 @@ type Calls struct {
 	Overrides Limiter
 }
 
-var _ Limiter = (*Calls)(nil)
+var _ Limiter = (*RuleLimiter)(nil)
 
-func (c *Calls) Limit(ctx context.Context, r *Request) (*Answers, error) {
+func (c *RuleLimiter) Limit(ctx context.Context, r *Request) (*Answers, error) {
 	out := &Answers{Allowed: true, Each: make([]Answer, len(r.Descriptors))}
 	if err := c.decide(ctx, r, out); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (c *Calls) Limit(ctx context.Context, r *Request) (*Answers, error) {
 }
 
 // decide answers the descriptors that rules apply to.
-func (c *Calls) decide(ctx context.Context, r *Request, out *Answers) error {
+func (c *RuleLimiter) decide(ctx context.Context, r *Request, out *Answers) error {
 	calls := make([]penstock.Call, 0, len(r.Descriptors))
 	for i := range r.Descriptors {
 		if d := &r.Descriptors[i]; d.isDecided() {
@@ -100,7 +100,7 @@ func (a *Answer) tellSpeaker() {
 }
 
 // refund refunds descriptors with negative hits. It never denies.
-func (c *Calls) refund(ctx context.Context, r *Request, out *Answers) error {
+func (c *RuleLimiter) refund(ctx context.Context, r *Request, out *Answers) error {
 	for i := range r.Descriptors {
 		d, a := &r.Descriptors[i], &out.Each[i]
 		if !d.Refund || d.Limit != nil {
@@ -117,7 +117,7 @@ func (c *Calls) refund(ctx context.Context, r *Request, out *Answers) error {
 }
 
 // override answers the descriptors that contain a limit.
-func (c *Calls) override(ctx context.Context, r *Request, out *Answers) error {
+func (c *RuleLimiter) override(ctx context.Context, r *Request, out *Answers) error {
 	own := Request{Domain: r.Domain}
 	var at []int
 	for i := range r.Descriptors {

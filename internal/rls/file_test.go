@@ -40,7 +40,7 @@ descriptors:
 
 var fileCases = []struct {
 	name  string
-	by    served
+	by    testServer
 	steps []step
 }{
 	{name: "one counter for each value", steps: []step{
@@ -72,7 +72,7 @@ var fileCases = []struct {
 		{ask("ip=1"), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"},
 		{ask("ip=2", "ip=2"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s | OK per-ip 2/MINUTE 0 left for 1m0s"},
 	}},
-	{name: "charged together", by: served{Together: true}, steps: []step{
+	{name: "charged together", by: testServer{Together: true}, steps: []step{
 		{ask("blocked=x", "ip=1"), "OVER_LIMIT | OVER_LIMIT  0/SECOND 0 left for 1s | OK per-ip 2/MINUTE 2 left for 1m0s"},
 		{ask("ip=1", "month=x"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s | OK  1/MONTH 0 left for 132h0m0s"},
 		{ask("ip=1", "month=x"), "OVER_LIMIT | OK per-ip 2/MINUTE 1 left for 1m0s | OVER_LIMIT  1/MONTH 0 left for 132h0m0s"},
@@ -81,7 +81,7 @@ var fileCases = []struct {
 		{ask("ip=2", "ip=2"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s | OK per-ip 2/MINUTE 0 left for 1m0s"},
 		{ask(limited(1, typev3.RateLimitUnit_HOUR, descriptor("ip=3"))), "OK | OK  1/HOUR 0 left for 1h0m0s"},
 	}},
-	{name: "charged unless over", by: served{UnlessOver: true}, steps: []step{
+	{name: "charged unless over", by: testServer{UnlessOver: true}, steps: []step{
 		{withHits(13, "fifteen=1", "fourteen=1"), "OK | OK  15/HOUR 2 left for 1h0m0s | OK  14/HOUR 1 left for 1h0m0s"},
 		{withHits(2, "fifteen=1", "fourteen=1"), "OVER_LIMIT | OK  15/HOUR 2 left for 1h0m0s | OVER_LIMIT  14/HOUR 0 left for 1h0m0s"},
 		{ask("fourteen=1"), "OVER_LIMIT | OVER_LIMIT  14/HOUR 0 left for 1h0m0s"}, // it was charged, and has 16
@@ -90,7 +90,7 @@ var fileCases = []struct {
 		{ask("fifteen=2", "tried=1"), "OK | OK  15/HOUR 14 left for 1h0m0s | OK  1/DAY 0 left for 12h0m0s"}, // shadow mode is over, too
 		{ask("fifteen=2", "ip=2", "ip=2", "ip=2"), "OVER_LIMIT | OK  15/HOUR 13 left for 1h0m0s | OK per-ip 2/MINUTE 1 left for 1m0s | OK per-ip 2/MINUTE 0 left for 1m0s | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"},
 	}},
-	{name: "global quota mode", by: served{Quota: true}, steps: []step{
+	{name: "global quota mode", by: testServer{Quota: true}, steps: []step{
 		{ask("blocked=1", "ip=1"), "OK | OVER_LIMIT  0/SECOND 0 left for 1s | OK per-ip 2/MINUTE 1 left for 1m0s"},
 		{ask("blocked=1"), "OVER_LIMIT | OVER_LIMIT  0/SECOND 0 left for 1s"},
 		{ask("blocked=1", "other=1"), "OK | OVER_LIMIT  0/SECOND 0 left for 1s | OK"},

@@ -16,7 +16,7 @@ import (
 )
 
 func TestJSON(t *testing.T) {
-	s := newServer(t, byFile(t, limits, served{Store: newMemory(t)}), noRules)
+	s := newServer(t, byFile(t, limits, testServer{Store: newMemory(t)}), noRules)
 	server := httptest.NewServer(http.HandlerFunc(s.JSON))
 	defer server.Close()
 	const body = `{"domain": "mesh", "descriptors": [{"entries": [{"key": "month", "value": "1"}]}], "hitsAddend": 1}`
@@ -67,7 +67,7 @@ func TestJSON(t *testing.T) {
 			t.Errorf("content type %q: %d %s", given, w.Code, w.Body)
 		}
 	}
-	alone := newServer(t, byFile(t, limits, served{Store: broken{}}), noRules)
+	alone := newServer(t, byFile(t, limits, testServer{Store: unavailableStore{}}), noRules)
 	w = httptest.NewRecorder()
 	if alone.JSON(w, jsonRequest(strings.NewReader(body))); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("without a store: %d %s", w.Code, w.Body)

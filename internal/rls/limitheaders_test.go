@@ -11,7 +11,7 @@ import (
 
 // The headers are those of the limit that is closest to being exceeded, as envoyproxy/ratelimit has them.
 func TestLimitHeaders(t *testing.T) {
-	server := newServerWith(t, byFile(t, limits, served{Store: newMemory(t)}), noRules, rls.Options{
+	server := newServerWith(t, byFile(t, limits, testServer{Store: newMemory(t)}), noRules, rls.Options{
 		LimitHeaders: &rls.LimitHeaders{Limit: "X-My-Limit", Remaining: "X-My-Remaining", Reset: "X-My-Reset"},
 	})
 	client := rlsv3.NewRateLimitServiceClient(connect(t, server))
@@ -55,7 +55,7 @@ func TestLimitHeaders(t *testing.T) {
 
 // In global shadow mode every request is allowed, and statuses report which limits are exceeded.
 func TestShadow(t *testing.T) {
-	server := newServerWith(t, byFile(t, limits, served{Store: newMemory(t)}), noRules, rls.Options{Shadow: true})
+	server := newServerWith(t, byFile(t, limits, testServer{Store: newMemory(t)}), noRules, rls.Options{Shadow: true})
 	client := rlsv3.NewRateLimitServiceClient(connect(t, server))
 	for _, request := range []*rlsv3.RateLimitRequest{ask("blocked=1"), ask("blocked=1", "ip=10.0.0.1")} {
 		out, err := client.ShouldRateLimit(patient(t), request)
@@ -78,7 +78,7 @@ func TestShadow(t *testing.T) {
 
 // A limit of 0 has headers, too.
 func TestHeadersOfZeroLimit(t *testing.T) {
-	client := newClient(t, byFile(t, limits, served{Store: newMemory(t)}))
+	client := newClient(t, byFile(t, limits, testServer{Store: newMemory(t)}))
 	out, err := client.ShouldRateLimit(patient(t), ask("blocked=1"))
 	if err != nil {
 		t.Fatal(err)

@@ -78,7 +78,7 @@ descriptors:
   - {key: ip, rate_limit: {unit: hour, requests_per_unit: 2}}
   - {key: auth, value: "evil*", share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 2}}
   - {key: auth, rate_limit: {unit: hour, requests_per_unit: 2}}
-`, served{Store: newMemory(t)}),
+`, testServer{Store: newMemory(t)}),
 	}
 }
 
@@ -179,7 +179,7 @@ func TestInvalidTextIsCounted(t *testing.T) {
 		}
 		body = bytes.Replace(body, []byte("v"), []byte{byte(0xfc + i)}, 1)
 		var raw []byte
-		if err := conn.Invoke(patient(t), rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, body, &raw, grpc.ForceCodec(plain{})); err != nil {
+		if err := conn.Invoke(patient(t), rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, body, &raw, grpc.ForceCodec(rawCodec{})); err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
 		var r rlsv3.RateLimitResponse
@@ -189,12 +189,12 @@ func TestInvalidTextIsCounted(t *testing.T) {
 	}
 }
 
-// plain sends messages unchanged, whatever they are.
-type plain struct{}
+// rawCodec sends messages unchanged, whatever they are.
+type rawCodec struct{}
 
-func (plain) Name() string                  { return "proto" }
-func (plain) Marshal(v any) ([]byte, error) { return v.([]byte), nil }
-func (plain) Unmarshal(data []byte, v any) error {
+func (rawCodec) Name() string                  { return "proto" }
+func (rawCodec) Marshal(v any) ([]byte, error) { return v.([]byte), nil }
+func (rawCodec) Unmarshal(data []byte, v any) error {
 	if to, ok := v.(*[]byte); ok {
 		*to = bytes.Clone(data)
 	}
@@ -210,7 +210,7 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	send := func(method string, body []byte) error {
-		return conn.Invoke(patient(t), method, body, nil, grpc.ForceCodec(plain{}))
+		return conn.Invoke(patient(t), method, body, nil, grpc.ForceCodec(rawCodec{}))
 	}
 	const limit, authorize = rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, authv3.Authorization_Check_FullMethodName
 	for _, body := range [][]byte{good, bytes.Replace(good, []byte("v"), []byte{0xff}, 1)} {

@@ -30,7 +30,7 @@ func TestDocumented(t *testing.T) {
 	request, _ := document.At("paths", "/json", "post", "requestBody", "content", "application/json", "examples", "two", "value")
 	example := encode(t, request)
 	s := newServer(t, byRules(t, newMemory(t), exampleRules), noRules)
-	broken := newServer(t, byRules(t, broken{}, exampleRules), noRules)
+	broken := newServer(t, byRules(t, unavailableStore{}, exampleRules), noRules)
 	for _, step := range []struct {
 		serve   http.HandlerFunc
 		body    string

@@ -40,7 +40,7 @@ func (s step) check(t *testing.T, client rlsv3.RateLimitServiceClient) {
 
 var refundCases = []struct {
 	name  string
-	by    served
+	by    testServer
 	steps []step
 }{
 	{name: "of what the window holds", steps: []step{
@@ -62,7 +62,7 @@ var refundCases = []struct {
 		{ask(limited(4, typev3.RateLimitUnit_HOUR, descriptor("ip=7"))), "OK | OK  4/HOUR 3 left for 1h0m0s"},
 		{ask(limited(4, typev3.RateLimitUnit_HOUR, back(1, "ip=7"))), "OK | OK  4/HOUR 4 left for 1h0m0s"},
 	}},
-	{name: "beside charges that are made unless over", by: served{UnlessOver: true}, steps: []step{
+	{name: "beside charges that are made unless over", by: testServer{UnlessOver: true}, steps: []step{
 		{withHits(13, "fifteen=1", "fourteen=1"), "OK | OK  15/HOUR 2 left for 1h0m0s | OK  14/HOUR 1 left for 1h0m0s"},
 		{ask(costing(2, descriptor("fifteen=1")), costing(2, descriptor("fourteen=1")), back(1, "fifteen=1")), "OVER_LIMIT | OK  15/HOUR 2 left for 1h0m0s | OVER_LIMIT  14/HOUR 0 left for 1h0m0s | OK  15/HOUR 3 left for 1h0m0s"},
 	}},
@@ -158,8 +158,8 @@ func TestRefundsEndDenials(t *testing.T) {
 		}
 		return c
 	}
-	here := refunding(t, byFile(t, limits, served{Store: cached(), Refunds: true}))
-	there := refunding(t, byFile(t, limits, served{Store: cached(), Refunds: true}))
+	here := refunding(t, byFile(t, limits, testServer{Store: cached(), Refunds: true}))
+	there := refunding(t, byFile(t, limits, testServer{Store: cached(), Refunds: true}))
 	for _, s := range []struct {
 		on rlsv3.RateLimitServiceClient
 		step

@@ -49,26 +49,26 @@ var unitsOf = func() map[time.Duration]rlsv3.RateLimitResponse_RateLimit_Unit {
 	return of
 }()
 
-// mistakes are all errors of a request.
-type mistakes struct {
-	wire.Mistakes
+// fieldErrors are all errors of a request.
+type fieldErrors struct {
+	wire.FieldErrors
 	found int // including those that are not listed
 }
 
-func (m *mistakes) add(at, format string, args ...any) {
+func (m *fieldErrors) add(at, format string, args ...any) {
 	m.found++
 	if len(m.List) == wire.MaxMistakes {
 		m.More = true
 		return
 	}
-	m.List = append(m.List, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})
+	m.List = append(m.List, wire.FieldError{At: at, Message: fmt.Sprintf(format, args...)})
 }
 
 // read checks a request. It leaves out descriptors that cannot be counted: positions then has the positions of the
 // others, and is nil if none is left out. The errors are nil if there are none. If the Request is nil, nothing can be
 // decided.
-func (s *Server) read(r *rlsv3.RateLimitRequest) (out *Request, positions []int, _ *wire.Mistakes) {
-	var m mistakes
+func (s *Server) read(r *rlsv3.RateLimitRequest) (out *Request, positions []int, _ *wire.FieldErrors) {
+	var m fieldErrors
 	if n := len(r.Domain); n == 0 || n > MaxDomain {
 		m.add("domain", "has %d bytes, must have from 1 to %d", n, MaxDomain)
 	}
@@ -76,7 +76,7 @@ func (s *Server) read(r *rlsv3.RateLimitRequest) (out *Request, positions []int,
 		m.add("descriptors", "%d of them, must be from 1 to %d", n, MaxDescriptors)
 	}
 	if len(m.List) > 0 {
-		return nil, nil, &m.Mistakes
+		return nil, nil, &m.FieldErrors
 	}
 	out = &Request{Domain: r.Domain, Descriptors: make([]Descriptor, 0, len(r.Descriptors))}
 	var countable [MaxDescriptors]bool
@@ -102,10 +102,10 @@ func (s *Server) read(r *rlsv3.RateLimitRequest) (out *Request, positions []int,
 	if positions == nil {
 		out = nil
 	}
-	return out, positions, &m.Mistakes
+	return out, positions, &m.FieldErrors
 }
 
-func (m *mistakes) descriptor(i int, d *descriptorv3.RateLimitDescriptor, out *Descriptor) {
+func (m *fieldErrors) descriptor(i int, d *descriptorv3.RateLimitDescriptor, out *Descriptor) {
 	if n := len(d.GetEntries()); n > MaxEntries {
 		m.add(fmt.Sprintf("descriptors[%d].entries", i), "%d of them, at most %d", n, MaxEntries)
 		return
@@ -141,7 +141,7 @@ func (d *Descriptor) identify(key string) {
 	})
 }
 
-func (m *mistakes) override(i int, l *descriptorv3.RateLimitDescriptor_RateLimitOverride) *Override {
+func (m *fieldErrors) override(i int, l *descriptorv3.RateLimitDescriptor_RateLimitOverride) *Override {
 	window, ok := units[rlsv3.RateLimitResponse_RateLimit_Unit(l.Unit)]
 	if !ok {
 		m.add(fmt.Sprintf("descriptors[%d].limit.unit", i), "%v is none; one of SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR", l.Unit)

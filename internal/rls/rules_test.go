@@ -92,7 +92,7 @@ func TestExactlyTheLimit(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
 		for name, limiter := range map[string]rls.Limiter{
 			"rules": byRules(t, newStore(t), "rules: [{name: all, match: {domain: mesh}, key: [user], limits: [{rate: 100/1h, algorithm: fixed_window}]}]"),
-			"file":  byFile(t, "{domain: mesh, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 100}}]}", served{Store: newStore(t)}),
+			"file":  byFile(t, "{domain: mesh, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 100}}]}", testServer{Store: newStore(t)}),
 		} {
 			client := newClient(t, limiter)
 			var passed atomic.Int64
@@ -253,7 +253,7 @@ descriptors:
 		{"nothing but the request", true, ask("c=1"), []string{`{"domain": "mesh", "descriptors": [{"entries": ["c=1"]}]}`}},
 		{"nothing", false, ask("c=1"), []string{`null`}},
 	} {
-		s := newServer(t, byFile(t, file, served{Store: newMemory(t)}), noRules)
+		s := newServer(t, byFile(t, file, testServer{Store: newMemory(t)}), noRules)
 		s.RequestMetadata = c.request
 		client := rlsv3.NewRateLimitServiceClient(connect(t, s))
 		for i, text := range c.want {
@@ -276,15 +276,15 @@ descriptors:
 	}
 }
 
-// broken is a store that is unavailable.
-type broken struct{}
+// unavailableStore is a store that is unavailable.
+type unavailableStore struct{}
 
-func (broken) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
+func (unavailableStore) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	return penstock.ErrUnavailable
 }
 
 func TestStoreGone(t *testing.T) {
-	client := newClient(t, byRules(t, broken{}, ownRules))
+	client := newClient(t, byRules(t, unavailableStore{}, ownRules))
 	for _, s := range []step{
 		{ask("user=u"), "OK | OK"},
 		{ask("strict=1"), "OVER_LIMIT | OVER_LIMIT"},
@@ -296,7 +296,7 @@ func TestStoreGone(t *testing.T) {
 	if _, err := client.ShouldRateLimit(patient(t), ask(limited(1, typev3.RateLimitUnit_HOUR, descriptor("a=1")))); status.Code(err) != codes.Unavailable {
 		t.Errorf("a limit for which nothing stands in: %v", err)
 	}
-	local := byFile(t, limits, served{Store: broken{}, Local: newMemory(t)})
+	local := byFile(t, limits, testServer{Store: unavailableStore{}, Local: newMemory(t)})
 	run(t, local, []step{
 		{ask("blocked=1"), "OVER_LIMIT | OVER_LIMIT  0/SECOND 0 left for 1s"},
 		{ask("ip=1"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"},

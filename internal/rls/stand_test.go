@@ -99,12 +99,12 @@ func byRulesWith(t testing.TB, store penstock.Store, text string, refunds bool) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, overrides := newLimiter(t, snapshot, served{Store: store, Now: now, Refunds: refunds})
-	return &rls.Calls{Engine: e, Overrides: overrides}
+	e, overrides := newLimiter(t, snapshot, testServer{Store: store, Now: now, Refunds: refunds})
+	return &rls.RuleLimiter{Engine: e, Overrides: overrides}
 }
 
-// served is what serves a file of envoyproxy/ratelimit.
-type served struct {
+// testServer is what serves a file of envoyproxy/ratelimit.
+type testServer struct {
 	Store, Local penstock.Store
 	Now          func() penstock.Instant
 
@@ -112,14 +112,14 @@ type served struct {
 }
 
 // byFile returns a limiter by a file of envoyproxy/ratelimit, at the fixed time of the tests.
-func byFile(t testing.TB, text string, by served) rls.Limiter {
+func byFile(t testing.TB, text string, by testServer) rls.Limiter {
 	t.Helper()
 	by.Now = now
 	return byFileNow(t, text, by)
 }
 
 // byFileNow is byFile by the stores' clocks.
-func byFileNow(t testing.TB, text string, by served) rls.Limiter {
+func byFileNow(t testing.TB, text string, by testServer) rls.Limiter {
 	t.Helper()
 	files := []rules.File{{Name: "config.yaml", Data: []byte(text)}}
 	snapshot, _, err := envoyratelimit.Options{Together: by.Together}.Compile(files, rules.Options{})
@@ -130,7 +130,7 @@ func byFileNow(t testing.TB, text string, by served) rls.Limiter {
 	return limiter
 }
 
-func newLimiter(t testing.TB, s *rules.Snapshot, by served) (*engine.Engine, rls.Limiter) {
+func newLimiter(t testing.TB, s *rules.Snapshot, by testServer) (*engine.Engine, rls.Limiter) {
 	t.Helper()
 	e, err := engine.New(engine.Options{Store: by.Store, Local: by.Local, Rules: engine.Fixed(s), Now: by.Now, Refunds: by.Refunds})
 	if err != nil {

@@ -56,12 +56,12 @@ func TestAuditCannotBeEdited(t *testing.T) {
 	})
 }
 
-type everything struct {
+type fullFilter struct {
 	Versions []Version
 	Audit    []Event
 }
 
-func contents(t *testing.T, db *DB) (all everything) {
+func contents(t *testing.T, db *DB) (all fullFilter) {
 	t.Helper()
 	var err error
 	if all.Versions, err = db.History(t.Context(), 0, maxPage); err != nil {

@@ -102,7 +102,7 @@ func TestNodesLearnOfVersions(t *testing.T) {
 					nodes = append(nodes, startNode(t, o, live.Options{Interval: never}))
 					continue
 				}
-				nodes = append(nodes, startNode(t, silent{o}, live.Options{Interval: test.interval}))
+				nodes = append(nodes, startNode(t, silentOrigin{o}, live.Options{Interval: test.interval}))
 			}
 			for version := int64(2); version <= 4; version++ {
 				save(t, db, version-1, ruleSet(fmt.Sprint("v", version)))
@@ -121,10 +121,10 @@ func TestNodesLearnOfVersions(t *testing.T) {
 	}
 }
 
-// silent is an origin without notifications.
-type silent struct{ *Origin }
+// silentOrigin is an origin without notifications.
+type silentOrigin struct{ *Origin }
 
-func (silent) Watch(ctx context.Context, _ func(), _ func(error)) { <-ctx.Done() }
+func (silentOrigin) Watch(ctx context.Context, _ func(), _ func(error)) { <-ctx.Done() }
 
 // A process learns about its own saves at once, with SQLite too.
 func TestOwnSaveIsToldAtOnce(t *testing.T) {

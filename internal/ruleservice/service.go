@@ -24,8 +24,8 @@ type Service struct {
 	Compile   rules.Options // Version is set from the change
 }
 
-// Applied is a change that was saved.
-type Applied struct {
+// ApplyResult is a change that was saved.
+type ApplyResult struct {
 	Version  ruledb.Version
 	Snapshot *rules.Snapshot // of the version
 	Warnings rules.Problems
@@ -39,30 +39,30 @@ type Applied struct {
 //
 // A document that does not compile is not saved, and the error is of type [rules.Problems]. Warnings are returned
 // either way. Other errors are those of [ruledb.DB.Save].
-func (s *Service) Apply(ctx context.Context, file string, change ruledb.Change) (Applied, error) {
+func (s *Service) Apply(ctx context.Context, file string, change ruledb.Change) (ApplyResult, error) {
 	return s.save(ctx, file, change.Base, change.Document, func(db *ruledb.DB) (ruledb.Version, error) { return db.Save(ctx, change) })
 }
 
 // Rollback saves the document of an older version as the next one and publishes it. It rejects a document that no
 // longer compiles, because a newer Penstock may reject what an older one accepted.
-func (s *Service) Rollback(ctx context.Context, to int64, change ruledb.Change) (Applied, error) {
+func (s *Service) Rollback(ctx context.Context, to int64, change ruledb.Change) (ApplyResult, error) {
 	db, err := s.Database.DB(ctx)
 	if err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	old, err := db.Version(ctx, to)
 	if err != nil {
-		return Applied{}, fmt.Errorf("roll back to version %d: %w", to, err)
+		return ApplyResult{}, fmt.Errorf("roll back to version %d: %w", to, err)
 	}
 	return s.save(ctx, fmt.Sprint("version ", to), change.Base, old.Document, func(db *ruledb.DB) (ruledb.Version, error) { return db.Rollback(ctx, to, change) })
 }
 
 // save compiles a document, saves it by write and publishes it. The database passes the compiled text on to this
 // node.
-func (s *Service) save(ctx context.Context, file string, base int64, document []byte, write func(*ruledb.DB) (ruledb.Version, error)) (Applied, error) {
+func (s *Service) save(ctx context.Context, file string, base int64, document []byte, write func(*ruledb.DB) (ruledb.Version, error)) (ApplyResult, error) {
 	text := ruledb.TextOf(base+1, document)
 	snapshot, warnings, err := text.Compile(ctx, s.Compile)
-	applied := Applied{Snapshot: snapshot, Warnings: in(file, warnings)}
+	applied := ApplyResult{Snapshot: snapshot, Warnings: in(file, warnings)}
 	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
 		return applied, in(file, mistakes)
 	}

@@ -62,7 +62,7 @@ func ruleSet(name string) []byte {
 	return fmt.Appendf(nil, "rules:\n  - name: %s\n    key: [ip]\n    limits: [100/1m]\n", name)
 }
 
-func apply(t *testing.T, s *Service, base int64, document []byte) Applied {
+func apply(t *testing.T, s *Service, base int64, document []byte) ApplyResult {
 	t.Helper()
 	applied, err := s.Apply(t.Context(), "rules.yaml", ruledb.Change{Base: base, Author: "ann", Document: document})
 	if err != nil {
@@ -153,7 +153,7 @@ func TestSavedDocumentIsCompiledOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer live.Close()
-		served := func(applied Applied) {
+		served := func(applied ApplyResult) {
 			t.Helper()
 			eventually(t, fmt.Sprint("served: ", applied.Version.Number), func() bool { return live.Load().Version == applied.Version.Number })
 			if live.Load() != applied.Snapshot || !live.Status().Published.Equal(applied.Version.At) {

@@ -19,26 +19,26 @@ type Difference struct {
 	at []any // within expect
 }
 
-// differing collects the differences of one verdict.
-type differing struct {
+// differenceList collects the differences of one verdict.
+type differenceList struct {
 	list []Difference
 	at   []any // path of the part being compared
 	name string
 }
 
-func (d *differing) add(field, want, got string) {
+func (d *differenceList) add(field, want, got string) {
 	d.list = append(d.list, Difference{d.name + field, want, got, append(slices.Clone(d.at), field)})
 }
 
 // same records a field that is expected and differs.
-func same[T comparable](d *differing, field string, want *T, got T) {
+func same[T comparable](d *differenceList, field string, want *T, got T) {
 	if want != nil && *want != got {
 		d.add(field, fmt.Sprint(*want), fmt.Sprint(got))
 	}
 }
 
 // sameSpan compares in whole milliseconds, rounded up, as clients see them.
-func sameSpan[T ~int64](d *differing, field string, want *T, got time.Duration) {
+func sameSpan[T ~int64](d *differenceList, field string, want *T, got time.Duration) {
 	if want == nil {
 		return
 	}
@@ -49,7 +49,7 @@ func sameSpan[T ~int64](d *differing, field string, want *T, got time.Duration) 
 
 // differences returns everything in which a verdict differs from the expectation.
 func (e *Expectation) differences(v *penstock.Verdict, err error) []Difference {
-	d := &differing{}
+	d := &differenceList{}
 	if !e.sameError(d, err) {
 		return d.list
 	}
@@ -75,7 +75,7 @@ func (e *Expectation) differences(v *penstock.Verdict, err error) []Difference {
 }
 
 // sameError reports whether there is a verdict to compare.
-func (e *Expectation) sameError(d *differing, err error) bool {
+func (e *Expectation) sameError(d *differenceList, err error) bool {
 	switch {
 	case err == nil && e.Error == "":
 		return true
@@ -100,7 +100,7 @@ func bannedFor(v *penstock.Verdict) time.Duration {
 }
 
 // sameShadows compares the shadow rules that would have denied the request.
-func (e *Expectation) sameShadows(d *differing, v *penstock.Verdict) {
+func (e *Expectation) sameShadows(d *differenceList, v *penstock.Verdict) {
 	if e.WouldDeny == nil {
 		return
 	}
@@ -117,7 +117,7 @@ func (e *Expectation) sameShadows(d *differing, v *penstock.Verdict) {
 	}
 }
 
-func (e *LimitExpectation) differences(d *differing, v *penstock.Verdict) {
+func (e *LimitExpectation) differences(d *differenceList, v *penstock.Verdict) {
 	i := slices.IndexFunc(v.Limits, func(l penstock.LimitVerdict) bool { return l.Policy == e.Policy })
 	if i < 0 {
 		names := make([]string, len(v.Limits))

@@ -33,7 +33,7 @@ func TestRulesAreSavedAtTheAdminDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var saved admin.Saved
+	var saved admin.SaveResult
 	if code := n.askAdmin("PUT", "/v1/rules", string(body), &saved); code != http.StatusOK || saved.Version.Number != 2 {
 		t.Fatalf("%d %+v", code, saved)
 	}

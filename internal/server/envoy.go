@@ -55,5 +55,5 @@ func (s *Server) newLimiter() (rls.Limiter, error) {
 	if err != nil || s.config.Rules.IsEnvoy() {
 		return limiter, err
 	}
-	return &rls.Calls{Engine: s.decider, Overrides: limiter}, nil
+	return &rls.RuleLimiter{Engine: s.decider, Overrides: limiter}, nil
 }

@@ -154,7 +154,7 @@ descriptors:
 			if n.askAdmin("GET", "/v1/keys?rule=mesh.user", "", &listed); len(listed.Keys) != 1 || listed.Keys[0].Key["user"] != "u" {
 				t.Errorf("listed: %+v", listed)
 			}
-			var done admin.Done
+			var done admin.ChangeResult
 			if n.askAdmin("POST", "/v1/keys/reset", `{"rule": "mesh.user", "attributes": {"user": "u"}}`, &done); len(done.Keys) != 1 || code("u") != ok {
 				t.Errorf("after a reset the user is denied: %+v", done)
 			}

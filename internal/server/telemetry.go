@@ -87,7 +87,7 @@ func (s *Server) state() (found telemetry.State) {
 	found.BodyWarnings = s.bodies.totals()
 	if s.held != nil {
 		held := s.held()
-		found.Held = &telemetry.Held{Requests: int64(held.Requests), Bytes: held.Bytes, Refused: held.Refused}
+		found.Held = &telemetry.HeldStats{Requests: int64(held.Requests), Bytes: held.Bytes, Refused: held.Refused}
 	}
 	memory := s.store.Memory.Stats()
 	found.Memory = &telemetry.Memory{Keys: memory.Keys, Shared: memory.Shared, Bytes: memory.Bytes, Evicted: memory.Evicted, Refused: memory.Refused}
@@ -101,10 +101,10 @@ func (s *Server) state() (found telemetry.State) {
 		Unconfirmed: conclusions.Unconfirmed, Dropped: conclusions.Dropped,
 	}
 	denied, leased := s.store.Denied.Stats(), s.store.Leases.Stats()
-	found.Denied = &telemetry.Denied{Hits: denied.Hits, Entries: denied.Entries}
+	found.Denied = &telemetry.DenyCacheStats{Hits: denied.Hits, Entries: denied.Entries}
 	if e := s.engine.Load(); e != nil {
 		late := e.LateStats()
-		found.Late = &telemetry.Late{Waiting: late.Waiting, Charged: late.Charged, Dropped: late.Dropped}
+		found.Late = &telemetry.LateChargeStats{Waiting: late.Waiting, Charged: late.Charged, Dropped: late.Dropped}
 	}
 	found.Leases = &telemetry.Leases{Leased: leased.Leased, Exact: leased.Exact, Permits: leased.Permits, Expired: leased.Expired}
 	return found

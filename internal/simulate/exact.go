@@ -1,13 +1,13 @@
 package simulate
 
-// A trailing counts the requests of one key in the window that ends now. It keeps every instant.
-type trailing struct {
+// A trailingWindow counts the requests of one key in the window that ends now. It keeps every instant.
+type trailingWindow struct {
 	at    []int64
 	first int
 }
 
 // count drops the requests that have left the window and returns how many are in it.
-func (t *trailing) count(now, window int64) int64 {
+func (t *trailingWindow) count(now, window int64) int64 {
 	for t.first < len(t.at) && t.at[t.first] <= now-window {
 		t.first++
 	}
@@ -18,7 +18,7 @@ func (t *trailing) count(now, window int64) int64 {
 	return int64(len(t.at) - t.first)
 }
 
-func (t *trailing) add(at int64) { t.at = append(t.at, at) }
+func (t *trailingWindow) add(at int64) { t.at = append(t.at, at) }
 
 // Accuracy compares decisions with the exact count of the same stream. The exact count allows a request if the
 // window that ends with it holds fewer requests than the limit.

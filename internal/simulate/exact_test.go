@@ -4,7 +4,7 @@ import "testing"
 
 // A window is (now−W, now]: a request as old as the window has left it.
 func TestTrailing(t *testing.T) {
-	var w trailing
+	var w trailingWindow
 	w.add(0)
 	w.add(0)
 	w.add(5)

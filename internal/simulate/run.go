@@ -100,7 +100,7 @@ func (s *Simulation) Run(ctx context.Context) ([]Result, error) {
 	}
 	results := make([]Result, len(s.Limits))
 	for i := range s.Limits {
-		l := &lane{Simulation: s, limit: s.Limits[i], result: &results[i], done: int64(i) * s.Requests}
+		l := &limitRun{Simulation: s, limit: s.Limits[i], result: &results[i], done: int64(i) * s.Requests}
 		err := l.open()
 		if err == nil {
 			err = l.run(ctx)
@@ -113,8 +113,8 @@ func (s *Simulation) Run(ctx context.Context) ([]Result, error) {
 	return results, nil
 }
 
-// A lane is one limit in progress.
-type lane struct {
+// A limitRun is one limit in progress.
+type limitRun struct {
 	*Simulation
 	limit  penstock.Limit
 	result *Result
@@ -126,17 +126,17 @@ type lane struct {
 	closed []io.Closer
 
 	names    []string
-	admitted []trailing
-	all      []trailing
+	admitted []trailingWindow
+	all      []trailingWindow
 }
 
-func (l *lane) close() {
+func (l *limitRun) close() {
 	for _, c := range l.closed {
 		c.Close()
 	}
 }
 
-func (l *lane) newStore() (Store, error) {
+func (l *limitRun) newStore() (Store, error) {
 	store, err := l.NewStore()
 	if err == nil {
 		l.stores, l.closed = append(l.stores, store), append(l.closed, store)
@@ -144,7 +144,7 @@ func (l *lane) newStore() (Store, error) {
 	return store, err
 }
 
-func (l *lane) open() error {
+func (l *limitRun) open() error {
 	snapshot, err := l.compile()
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func (l *lane) open() error {
 				return err
 			}
 			o.Local = local
-			o.Store = &failing{Store: store, lane: l}
+			o.Store = &failingStore{Store: store, lane: l}
 		}
 		e, err := engine.New(o)
 		if err != nil {
@@ -184,12 +184,12 @@ func (l *lane) open() error {
 	for i := range l.names {
 		l.names[i] = "k" + strconv.Itoa(i)
 	}
-	l.admitted, l.all = make([]trailing, len(l.names)), make([]trailing, len(l.names))
+	l.admitted, l.all = make([]trailingWindow, len(l.names)), make([]trailingWindow, len(l.names))
 	return nil
 }
 
 // compile returns a document with the limit as its only rule.
-func (l *lane) compile() (*rules.Snapshot, error) {
+func (l *limitRun) compile() (*rules.Snapshot, error) {
 	limit := map[string]any{"rate": rules.Rate{Count: l.limit.Count, Window: l.limit.Window}.String(), "algorithm": l.limit.Algorithm.String()}
 	if l.limit.Burst > 0 {
 		limit["burst"] = l.limit.Burst
@@ -215,18 +215,18 @@ func (l *lane) compile() (*rules.Snapshot, error) {
 	return snapshot, err
 }
 
-// A failing store is unreachable during an outage.
-type failing struct {
+// A failingStore store is unreachable during an outage.
+type failingStore struct {
 	penstock.Store
-	lane *lane
+	lane *limitRun
 }
 
-func (f *failing) isDown() bool {
+func (f *failingStore) isDown() bool {
 	since := time.Duration(f.lane.now-penstock.InstantOf(start)) * time.Microsecond
 	return since >= f.lane.Outage.From && since < f.lane.Outage.From+f.lane.Outage.For
 }
 
-func (f *failing) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+func (f *failingStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if f.isDown() {
 		return storage.ErrNotTaken
 	}
@@ -234,7 +234,7 @@ func (f *failing) Take(ctx context.Context, t *storage.Ticket, out *storage.Outc
 }
 
 // ChargeLate lets nodes report to the store what they allowed without it.
-func (f *failing) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
+func (f *failingStore) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	late, ok := f.Store.(storage.LateCharger)
 	if f.isDown() || !ok {
 		return penstock.ErrUnavailable
@@ -245,7 +245,7 @@ func (f *failing) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 // expireEvery is the number of requests between two checks of the stores.
 const expireEvery = 1 << 16
 
-func (l *lane) run(ctx context.Context) error {
+func (l *limitRun) run(ctx context.Context) error {
 	r := l.result
 	r.Limit, r.Algorithm, r.CountAll = l.limit.String(), l.limit.Algorithm.String(), l.limit.CountDenied
 	stream := l.Traffic.stream()
@@ -289,7 +289,7 @@ func (l *lane) run(ctx context.Context) error {
 }
 
 // compare counts a decision, and whether it agrees with the exact count.
-func (l *lane) compare(q *request, v *penstock.Verdict) {
+func (l *limitRun) compare(q *request, v *penstock.Verdict) {
 	window := l.limit.Window.Microseconds()
 	admitted, all := &l.admitted[q.key], &l.all[q.key]
 	exact := admitted.count(q.at, window)
@@ -324,7 +324,7 @@ func (l *lane) compare(q *request, v *penstock.Verdict) {
 }
 
 // tidy removes expired counters.
-func (l *lane) tidy(ctx context.Context) error {
+func (l *limitRun) tidy(ctx context.Context) error {
 	if l.Progress != nil {
 		l.Progress(l.done + l.result.Requests)
 	}

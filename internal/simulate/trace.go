@@ -73,7 +73,7 @@ func (t *Trace) run(ctx context.Context, newStore func() (Store, error)) (*Trace
 	result := &TraceResult{Trace: t.Name, trace: t}
 	for _, algorithm := range traceAlgorithms {
 		s := &Simulation{Traffic: Traffic{Model: Poisson, Rate: 1, Keys: 1}, Nodes: 2, Sharing: Shared, NewStore: newStore}
-		l := &lane{Simulation: s, limit: penstock.Limit{Algorithm: algorithm, Count: t.Count, Window: time.Minute}}
+		l := &limitRun{Simulation: s, limit: penstock.Limit{Algorithm: algorithm, Count: t.Count, Window: time.Minute}}
 		defer l.close()
 		if err := l.open(); err != nil {
 			return nil, err

@@ -1,7 +1,7 @@
 package strictdoc
 
-// An anchored node is one that aliases refer to.
-type anchored struct {
+// An anchoredNode node is one that aliases refer to.
+type anchoredNode struct {
 	node   Node
 	count  int // of the nodes it consists of
 	height int // of the tree below it
@@ -35,9 +35,9 @@ func (p *parser) property(depth int) property {
 func (p *parser) bind(before property, n *Node, depth int) {
 	if before.mark == '&' && p.err == nil {
 		if p.anchors == nil {
-			p.anchors = map[string]anchored{}
+			p.anchors = map[string]anchoredNode{}
 		}
-		p.anchors[before.name] = anchored{*n, p.count - before.count, p.deepest - depth}
+		p.anchors[before.name] = anchoredNode{*n, p.count - before.count, p.deepest - depth}
 	}
 	p.deepest = max(before.deepest, p.deepest)
 }

@@ -53,7 +53,7 @@ func (p *parser) isColon() bool {
 
 // indented rejects a tab in the indentation.
 func (p *parser) indented() bool {
-	if p.fresh && p.tab != (Spot{}) {
+	if p.fresh && p.tab != (Position{}) {
 		p.syntax(p.tab, "tabs are not allowed for indentation; use spaces")
 	}
 	return p.err == nil
@@ -77,7 +77,7 @@ func (p *parser) scalarOrMapping(n *Node, parent int32, depth int, inline bool) 
 	switch {
 	case inline:
 		p.syntax(n.At, "mapping value is not allowed in this context")
-	case tab != (Spot{}):
+	case tab != (Position{}):
 		p.syntax(tab, "tabs are not allowed for indentation; use spaces")
 	default:
 		p.mapping(n, depth)
@@ -141,7 +141,7 @@ func (p *parser) value(item *Node, column int32, depth int) {
 
 // sequence reads a block list.
 func (p *parser) sequence(n *Node, depth int) {
-	if p.tab != (Spot{}) {
+	if p.tab != (Position{}) {
 		p.syntax(p.tab, "tabs are not allowed for indentation; use spaces")
 		return
 	}

@@ -10,18 +10,18 @@ type cursor struct {
 	text         string
 	pos          int
 	line, column int32
-	fresh        bool // only space precedes it on its line
-	tab          Spot // position of a tab in the space before it; zero: none
+	fresh        bool     // only space precedes it on its line
+	tab          Position // position of a tab in the space before it; zero: none
 }
 
-func (c *cursor) here() Spot { return Spot{c.line, c.column} }
+func (c *cursor) here() Position { return Position{c.line, c.column} }
 
 // advance moves over bytes of one line that are not all space, at most to the end.
 func (c *cursor) advance(bytes int) {
 	bytes = min(bytes, len(c.text)-c.pos)
 	c.column += int32(utf8.RuneCountInString(c.text[c.pos : c.pos+bytes]))
 	c.pos += bytes
-	c.fresh, c.tab = false, Spot{}
+	c.fresh, c.tab = false, Position{}
 }
 
 // peek returns the byte at the cursor, 0 at the end.
@@ -37,7 +37,7 @@ func (c *cursor) space() {
 	for ; c.pos < len(c.text); c.pos++ {
 		switch c.text[c.pos] {
 		case '\t':
-			if c.tab == (Spot{}) {
+			if c.tab == (Position{}) {
 				c.tab = c.here()
 			}
 		case ' ':
@@ -58,7 +58,7 @@ func (c *cursor) newline() bool {
 	default:
 		return false
 	}
-	c.line, c.column, c.fresh, c.tab = c.line+1, 1, true, Spot{}
+	c.line, c.column, c.fresh, c.tab = c.line+1, 1, true, Position{}
 	return true
 }
 

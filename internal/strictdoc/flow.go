@@ -10,7 +10,7 @@ func (p *parser) flow(n *Node, depth int) {
 }
 
 // next moves to the next item in brackets that began at a spot.
-func (p *parser) next(open Spot, closing string) byte {
+func (p *parser) next(open Position, closing string) byte {
 	p.skip()
 	if p.ended() && p.err == nil {
 		p.syntax(open, "%s is not closed", closing)
@@ -31,7 +31,7 @@ func (p *parser) flowList(n *Node, depth int) {
 }
 
 // flowItem reads an item of a list that began at a spot.
-func (p *parser) flowItem(open Spot, depth int) (item Node) {
+func (p *parser) flowItem(open Position, depth int) (item Node) {
 	p.flowNode(&item, depth)
 	if p.next(open, "the bracket [") == ':' {
 		p.pair(&item, depth)
@@ -61,7 +61,7 @@ func (p *parser) close(n *Node, base int) {
 }
 
 // separated moves over a comma. It reports whether there is one, or the end.
-func (p *parser) separated(open Spot, end byte, what string) bool {
+func (p *parser) separated(open Position, end byte, what string) bool {
 	switch c := p.next(open, what); {
 	case p.err != nil:
 		return false

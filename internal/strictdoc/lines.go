@@ -16,7 +16,7 @@ type Lines struct {
 
 type lineMark struct {
 	offset int
-	at     Spot
+	at     Position
 }
 
 const blockSize = 4096
@@ -25,11 +25,11 @@ const blockSize = 4096
 func NewLines(text string) *Lines { return &Lines{text: text} }
 
 // offset returns the offset of a position in the text. A position beyond the end of its line is at that end.
-func (l *Lines) offset(at Spot) int {
+func (l *Lines) offset(at Position) int {
 	if l.marks == nil {
 		l.index()
 	}
-	i, found := slices.BinarySearchFunc(l.marks, at, func(m lineMark, at Spot) int { return m.at.compare(at) })
+	i, found := slices.BinarySearchFunc(l.marks, at, func(m lineMark, at Position) int { return m.at.compare(at) })
 	if !found {
 		i = max(i-1, 0)
 	}
@@ -44,7 +44,7 @@ func (l *Lines) offset(at Spot) int {
 }
 
 func (l *Lines) index() {
-	m := lineMark{at: Spot{1, 1}}
+	m := lineMark{at: Position{1, 1}}
 	l.marks = append(l.marks, m)
 	for next := blockSize; m.offset < len(l.text); {
 		if m.step(l.text); m.offset >= next {
@@ -59,12 +59,12 @@ func (m *lineMark) step(text string) (size int) {
 	c, size := utf8.DecodeRuneInString(text[m.offset:])
 	m.offset += size
 	if m.at.Column++; c == '\n' {
-		m.at = Spot{m.at.Line + 1, 1}
+		m.at = Position{m.at.Line + 1, 1}
 	}
 	return size
 }
 
-func (s Spot) compare(other Spot) int {
+func (s Position) compare(other Position) int {
 	return cmp.Or(cmp.Compare(s.Line, other.Line), cmp.Compare(s.Column, other.Column))
 }
 
@@ -73,7 +73,7 @@ func (l *Lines) Line(number int32) string {
 	if number < 1 {
 		return ""
 	}
-	start := Spot{number, 1}
+	start := Position{number, 1}
 	offset := l.offset(start)
 	if number > 1 && (offset == 0 || l.text[offset-1] != '\n') {
 		return ""
@@ -90,7 +90,7 @@ const (
 
 // Show returns a position no further right than the end of its line, the line, and the column at which that
 // begins. from is 1 unless the line is long and only the part around the position is returned.
-func (l *Lines) Show(at Spot) (_ Spot, line string, from int32) {
+func (l *Lines) Show(at Position) (_ Position, line string, from int32) {
 	offset := l.offset(at)
 	start := max(offset-shownBefore, 0)
 	if end := strings.LastIndexByte(l.text[start:offset], '\n'); end >= 0 {

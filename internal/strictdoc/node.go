@@ -9,15 +9,15 @@ type Node struct {
 
 	Key      string // in a mapping
 	KeyStyle Style
-	KeyAt    Spot
+	KeyAt    Position
 
-	At    Spot
+	At    Position
 	Text  string // of a scalar, as it is written; its reader interprets it
 	Items []Node // of a list or a mapping
 }
 
-// A Spot is a position in a text. Lines and columns count from 1, columns in characters.
-type Spot struct{ Line, Column int32 }
+// A Position is a position in a text. Lines and columns count from 1, columns in characters.
+type Position struct{ Line, Column int32 }
 
 // A Kind says what a node is.
 type Kind uint8
@@ -82,7 +82,7 @@ func (n *Node) Shift(lines int32) {
 
 // An Error says why a text cannot be read.
 type Error struct {
-	At      Spot
+	At      Position
 	Message string
 	Hint    string // what to write instead; may be empty
 }

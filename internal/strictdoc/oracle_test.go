@@ -75,12 +75,12 @@ func convert(from *yaml.Node, to *Node) bool {
 			if key.Style != 0 {
 				item.KeyStyle = Quoted
 			}
-			item.KeyAt = Spot{int32(key.Line), int32(key.Column)}
+			item.KeyAt = Position{int32(key.Line), int32(key.Column)}
 		}
 	default:
 		return false
 	}
-	to.At = Spot{int32(from.Line), int32(from.Column)}
+	to.At = Position{int32(from.Line), int32(from.Column)}
 	return true
 }
 
@@ -157,7 +157,7 @@ func withoutNulls(n *Node) {
 		return
 	}
 	if n.Kind == Null {
-		n.At = Spot{}
+		n.At = Position{}
 	}
 	for i := range n.Items {
 		withoutNulls(&n.Items[i])

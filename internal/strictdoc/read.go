@@ -28,7 +28,7 @@ type Options struct {
 // reading stops soon after the context ends.
 func Read(ctx context.Context, text string, o Options) (*Node, error) {
 	if len(text) > o.MaxBytes {
-		return nil, &Error{At: Spot{1, 1}, Message: fmt.Sprintf("the text has %d bytes, at most %d", len(text), o.MaxBytes)}
+		return nil, &Error{At: Position{1, 1}, Message: fmt.Sprintf("the text has %d bytes, at most %d", len(text), o.MaxBytes)}
 	}
 	if err := checkCharacters(text); err != nil {
 		return nil, err
@@ -43,11 +43,11 @@ func Read(ctx context.Context, text string, o Options) (*Node, error) {
 
 // checkCharacters rejects bytes that are not UTF-8, and control characters, which YAML does not allow.
 func checkCharacters(text string) error {
-	at := Spot{1, 1}
+	at := Position{1, 1}
 	for i, r := range text {
 		switch {
 		case r == '\n':
-			at = Spot{at.Line + 1, 0}
+			at = Position{at.Line + 1, 0}
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)):
 			return &Error{At: at, Message: "the text is not UTF-8"}
 		case r == '\r' && strings.HasPrefix(text[i:], "\r\n") || r == '\t':
@@ -69,7 +69,7 @@ type parser struct {
 	count   int    // nodes so far, including those behind aliases
 	stack   []Node // items of the open collections
 	deepest int    // depth of any node since the last anchor
-	anchors map[string]anchored
+	anchors map[string]anchoredNode
 }
 
 // checkEvery is how many nodes are read between two checks of the context.
@@ -92,14 +92,14 @@ func (p *parser) enter(depth int) bool {
 }
 
 // fail records the first error.
-func (p *parser) fail(at Spot, format string, args ...any) *Error {
+func (p *parser) fail(at Position, format string, args ...any) *Error {
 	e := &Error{At: at, Message: fmt.Sprintf(format, args...)}
 	p.stop(e)
 	return e
 }
 
 // syntax records that a text is not YAML.
-func (p *parser) syntax(at Spot, format string, args ...any) {
+func (p *parser) syntax(at Position, format string, args ...any) {
 	p.fail(at, "not YAML: "+format, args...)
 }
 

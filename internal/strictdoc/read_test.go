@@ -26,7 +26,7 @@ func TestJSON(t *testing.T) {
 	if diff := cmp.Diff(want, value(root)); diff != "" {
 		t.Error(diff)
 	}
-	if at := root.Step("b").Step("d").At; at != (Spot{3, 19}) {
+	if at := root.Step("b").Step("d").At; at != (Position{3, 19}) {
 		t.Errorf("d is at %v", at)
 	}
 }
@@ -177,24 +177,24 @@ func TestBoundsAreCheckedWhileReading(t *testing.T) {
 	}
 }
 
-// leaves is a context that ends after a number of checks.
-type leaves struct {
+// endingContext is a context that ends after a number of checks.
+type endingContext struct {
 	context.Context
 	looks int
 }
 
-func (l *leaves) Err() error {
+func (l *endingContext) Err() error {
 	if l.looks--; l.looks < 0 {
 		return context.Canceled
 	}
 	return nil
 }
 
-func (l *leaves) Value(any) any { return nil }
+func (l *endingContext) Value(any) any { return nil }
 
 // Reading stops when the context ends.
 func TestContext(t *testing.T) {
-	ctx := &leaves{t.Context(), 3}
+	ctx := &endingContext{t.Context(), 3}
 	_, err := Read(ctx, "["+strings.Repeat("x,", 100_000)+"]", whole)
 	if !errors.Is(err, context.Canceled) || ctx.looks < -3 {
 		t.Errorf("got %v, after %d more looks", err, -ctx.looks)
@@ -205,17 +205,17 @@ func TestLines(t *testing.T) {
 	long := strings.Repeat("é", 10_000)
 	l := NewLines("first\r\n\n" + long + "x" + long + "\nlast")
 	type shown struct {
-		at   Spot
+		at   Position
 		line string
 		from int32
 	}
-	for at, want := range map[Spot]shown{
-		{1, 3}:      {Spot{1, 3}, "first", 1},
-		{1, 50}:     {Spot{1, 6}, "first", 1},
-		{2, 1}:      {Spot{2, 1}, "", 1},
-		{3, 10_001}: {Spot{3, 10_001}, strings.Repeat("é", 60) + "x" + strings.Repeat("é", 119), 10_001 - 60},
-		{4, 5}:      {Spot{4, 5}, "last", 1},
-		{9, 9}:      {Spot{9, 5}, "last", 1},
+	for at, want := range map[Position]shown{
+		{1, 3}:      {Position{1, 3}, "first", 1},
+		{1, 50}:     {Position{1, 6}, "first", 1},
+		{2, 1}:      {Position{2, 1}, "", 1},
+		{3, 10_001}: {Position{3, 10_001}, strings.Repeat("é", 60) + "x" + strings.Repeat("é", 119), 10_001 - 60},
+		{4, 5}:      {Position{4, 5}, "last", 1},
+		{9, 9}:      {Position{9, 5}, "last", 1},
 	} {
 		var got shown
 		if got.at, got.line, got.from = l.Show(at); got != want {

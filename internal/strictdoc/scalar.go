@@ -210,7 +210,7 @@ func (p *parser) breaksAt() int {
 }
 
 // code reads a character by its number. A surrogate pair, as in JSON, is one character.
-func (p *parser) code(at Spot, digits int) rune {
+func (p *parser) code(at Position, digits int) rune {
 	r := p.hex(at, digits)
 	if digits == 4 && utf16.IsSurrogate(r) && strings.HasPrefix(p.text[p.pos:], `\u`) {
 		p.advance(2)
@@ -222,7 +222,7 @@ func (p *parser) code(at Spot, digits int) rune {
 	return r
 }
 
-func (p *parser) hex(at Spot, digits int) rune {
+func (p *parser) hex(at Position, digits int) rune {
 	if len(p.text)-p.pos < digits {
 		p.syntax(at, "the escape needs %d hexadecimal digits", digits)
 		return 0

@@ -42,15 +42,15 @@ type Options struct {
 type Result struct {
 	Log     accesslog.Stats `json:"log"`
 	Cut     time.Time       `json:"held_out_from"` // zero: nothing is held out
-	Limits  []Found         `json:"limits"`        // the requested one first
+	Limits  []Suggestion    `json:"limits"`        // the requested one first
 	Curve   []Point         `json:"curve"`         // of the first limit
 	Rule    string          `json:"rule"`          // a document with the rule, in shadow mode
 	Passes  int             `json:"passes"`        // over the log
 	options *Options
 }
 
-// A Found is the smallest limit of a kind that denies no more than allowed.
-type Found struct {
+// A Suggestion is the smallest limit of a kind that denies no more than allowed.
+type Suggestion struct {
 	Algorithm string  `json:"algorithm"`
 	Count     int64   `json:"count"`
 	Window    string  `json:"window"`
@@ -134,7 +134,7 @@ func Find(ctx context.Context, o Options) (*Result, error) {
 	}
 	kinds := o.kinds(r.Log.To.Sub(r.Log.From))
 	for {
-		var tries []try
+		var tries []candidate
 		for i, k := range kinds {
 			tries = append(tries, k.next(i, len(kinds), all.Requests)...)
 		}
@@ -205,15 +205,15 @@ func (o *Options) kinds(span time.Duration) []*kind {
 	return all
 }
 
-// A try is a candidate.
-type try struct {
+// A candidate is a candidate.
+type candidate struct {
 	kind  int
 	count int64
 }
 
 // next returns the candidates to try next. The first pass tries counts from 1 to all requests in a geometric
 // series. Later passes try counts at equal distances between the two known bounds.
-func (k *kind) next(index, kinds int, requests int64) (tries []try) {
+func (k *kind) next(index, kinds int, requests int64) (tries []candidate) {
 	share := perPass / kinds
 	if len(k.tried) == 0 {
 		share = (perPass - firstKind) / max(1, kinds-1)
@@ -229,7 +229,7 @@ func (k *kind) next(index, kinds int, requests int64) (tries []try) {
 		for i := range share {
 			count := int64(math.Round(math.Pow(float64(most), float64(i)/float64(share-1))))
 			if count = max(count, last+1); count <= most {
-				tries = append(tries, try{index, count})
+				tries = append(tries, candidate{index, count})
 				last = count
 			}
 		}
@@ -238,7 +238,7 @@ func (k *kind) next(index, kinds int, requests int64) (tries []try) {
 	between := k.found - k.below - 1
 	n := min(int64(share), between)
 	for i := range n {
-		tries = append(tries, try{index, k.below + 1 + i*(between-1)/max(1, n-1)})
+		tries = append(tries, candidate{index, k.below + 1 + i*(between-1)/max(1, n-1)})
 	}
 	return tries
 }
@@ -315,7 +315,7 @@ func (r *Result) survey(ctx context.Context) (all Counts, err error) {
 	return counts[0], nil
 }
 
-func (r *Result) pass(ctx context.Context, kinds []*kind, tries []try, whole bool) (fitted, heldOut []Counts, err error) {
+func (r *Result) pass(ctx context.Context, kinds []*kind, tries []candidate, whole bool) (fitted, heldOut []Counts, err error) {
 	limits := make([]limitTerms, len(tries))
 	for i, t := range tries {
 		limits[i] = kinds[t.kind].limit(t.count)
@@ -376,13 +376,13 @@ func (r *Result) run(ctx context.Context, limits []limitTerms, whole bool) (fitt
 // tallies count the effects of candidates. All of them apply to the same requests.
 type tallies struct {
 	requests int64
-	keys     backtest.Distinct
+	keys     backtest.DistinctCounter
 	denied   []int64
-	hit      []backtest.Distinct
+	hit      []backtest.DistinctCounter
 }
 
 func newTallies(n int) *tallies {
-	return &tallies{denied: make([]int64, n), hit: make([]backtest.Distinct, n)}
+	return &tallies{denied: make([]int64, n), hit: make([]backtest.DistinctCounter, n)}
 }
 
 func (t *tallies) observe(o *engine.Observation) {
@@ -410,9 +410,9 @@ func (t *tallies) counts() []Counts {
 
 // finish checks the limits found on the held-out part of the log.
 func (r *Result) finish(ctx context.Context, kinds []*kind) error {
-	var tries []try
+	var tries []candidate
 	for i, k := range kinds {
-		tries = append(tries, try{i, k.found})
+		tries = append(tries, candidate{i, k.found})
 	}
 	var heldOut []Counts
 	if !r.Cut.IsZero() {
@@ -423,7 +423,7 @@ func (r *Result) finish(ctx context.Context, kinds []*kind) error {
 	}
 	for i, k := range kinds {
 		limit := k.limit(k.found)
-		f := Found{Algorithm: limit.Algorithm, Count: k.found, Window: k.window.String(), Burst: limit.Burst, Fitted: k.tried[k.found], Holds: true, limit: limit}
+		f := Suggestion{Algorithm: limit.Algorithm, Count: k.found, Window: k.window.String(), Burst: limit.Burst, Fitted: k.tried[k.found], Holds: true, limit: limit}
 		f.Text = limit.Rate
 		if limit.Burst > 0 {
 			f.Text += fmt.Sprintf(" burst %d", limit.Burst)

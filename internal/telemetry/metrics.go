@@ -45,10 +45,10 @@ type State struct {
 
 	Store  *Store // the shared one
 	Memory *Memory
-	Denied *Denied
+	Denied *DenyCacheStats
 	Leases *Leases
-	Late   *Late
-	Held   *Held // nil: there is no gateway
+	Late   *LateChargeStats
+	Held   *HeldStats // nil: there is no gateway
 
 	BodyWarnings map[string]int64 // bodies that did not tell what rules take from them, by reason
 
@@ -82,17 +82,17 @@ type Store struct {
 // Memory is the state of the store in memory.
 type Memory struct{ Keys, Shared, Bytes, Evicted, Refused int64 }
 
-// Denied is the state of the deny cache.
-type Denied struct{ Hits, Entries int64 }
+// DenyCacheStats is the state of the deny cache.
+type DenyCacheStats struct{ Hits, Entries int64 }
 
 // Leases is the state of the leases.
 type Leases struct{ Leased, Exact, Permits, Expired int64 }
 
-// Late is the state of charges that are made after an outage.
-type Late struct{ Waiting, Charged, Dropped int64 }
+// LateChargeStats is the state of charges that are made after an outage.
+type LateChargeStats struct{ Waiting, Charged, Dropped int64 }
 
-// Held is the state of the requests that leaky buckets hold.
-type Held struct {
+// HeldStats is the state of the requests that leaky buckets hold.
+type HeldStats struct {
 	Requests, Bytes int64
 	Refused         map[string]int64 // by rule
 }

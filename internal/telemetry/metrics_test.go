@@ -122,7 +122,7 @@ func TestMetrics(t *testing.T) {
 	n.state.Rules.Count, n.state.Rules.Version, n.state.Rules.Checked = 2, 3, time.Unix(1_800_000_000, 0)
 	n.state.Store = &telemetry.Store{Up: true, Refused: 4, Opened: 1, RoundTrips: 10, NoScript: 1}
 	n.state.Memory = &telemetry.Memory{Keys: 5, Shared: 4, Bytes: 6, Evicted: 7, Refused: 8}
-	n.state.Denied = &telemetry.Denied{Hits: 9, Entries: 1}
+	n.state.Denied = &telemetry.DenyCacheStats{Hits: 9, Entries: 1}
 	n.state.Leases = &telemetry.Leases{Leased: 11, Exact: 12, Permits: 13, Expired: 14}
 	for range 3 {
 		n.decide(t, login("198.51.100.7"))
@@ -191,26 +191,26 @@ func observed(t *testing.T, n *node, store storage.FullStore, tracer trace.Trace
 	return b
 }
 
-// late is a store that is cut off at its deadline.
-type late struct{ storage.FullStore }
+// lateStore is a store that is cut off at its deadline.
+type lateStore struct{ storage.FullStore }
 
-func (late) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
+func (lateStore) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	time.Sleep(10 * time.Millisecond)
 	return fmt.Errorf("%w: %w", penstock.ErrUnavailable, context.DeadlineExceeded)
 }
 
-func (late) Settle(context.Context, *storage.Settlement, *storage.SettleOutcome) error {
+func (lateStore) Settle(context.Context, *storage.Settlement, *storage.SettleOutcome) error {
 	return penstock.ErrNoReservation
 }
 
-func (late) ChargeLate(context.Context, *storage.LateCharge) error {
+func (lateStore) ChargeLate(context.Context, *storage.LateCharge) error {
 	return fmt.Errorf("%w: refused", penstock.ErrUnavailable)
 }
 
 func TestTimedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil)
-		store := observed(t, n, late{}, nil)
+		store := observed(t, n, lateStore{}, nil)
 		ticket := storage.Ticket{Groups: make([]storage.Group, 1)}
 		if store.Take(t.Context(), &ticket, nil) == nil || store.Settle(t.Context(), &storage.Settlement{}, nil) == nil || store.ChargeLate(t.Context(), &storage.LateCharge{}) == nil {
 			t.Error("the error is lost")
@@ -234,12 +234,12 @@ func TestTimedStore(t *testing.T) {
 // docs/reference/metrics.md lists every metric, up to date.
 func TestReferenceIsCurrent(t *testing.T) {
 	n := newNode(t, nil)
-	n.state = telemetry.State{Entitlements: &telemetry.Entitlements{Read: time.Unix(1, 0)}, Store: &telemetry.Store{}, Memory: &telemetry.Memory{}, Denied: &telemetry.Denied{}, Leases: &telemetry.Leases{}, Late: &telemetry.Late{}, BodyWarnings: map[string]int64{"not_json": 0}, Held: &telemetry.Held{Refused: map[string]int64{"even": 0}}, RefusedLogins: map[string]int64{"wrong_token": 0}, InvalidRequests: map[string]int64{"ratelimit": 0}, Certificates: map[string]telemetry.Certificate{"grpc": {}}}
+	n.state = telemetry.State{Entitlements: &telemetry.Entitlements{Read: time.Unix(1, 0)}, Store: &telemetry.Store{}, Memory: &telemetry.Memory{}, Denied: &telemetry.DenyCacheStats{}, Leases: &telemetry.Leases{}, Late: &telemetry.LateChargeStats{}, BodyWarnings: map[string]int64{"not_json": 0}, Held: &telemetry.HeldStats{Refused: map[string]int64{"even": 0}}, RefusedLogins: map[string]int64{"wrong_token": 0}, InvalidRequests: map[string]int64{"ratelimit": 0}, Certificates: map[string]telemetry.Certificate{"grpc": {}}}
 	n.state.Rules.Checked = time.Unix(1, 0)
 	for range 3 {
 		n.decide(t, login("198.51.100.7"))
 	}
-	_ = observed(t, n, late{}, nil).Take(t.Context(), new(storage.Ticket), nil)
+	_ = observed(t, n, lateStore{}, nil).Take(t.Context(), new(storage.Ticket), nil)
 	answer := httptest.NewRecorder()
 	n.metrics.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	help := regexp.MustCompile(`(?m)^# HELP (penstock_\w+) (.*)\n# TYPE \w+ (\w+)$`)

@@ -21,13 +21,13 @@ import (
 	"github.com/penstock-io/penstock/internal/telemetry"
 )
 
-// collected are the spans that were sent over OTLP.
-type collected struct {
+// spanCollector are the spans that were sent over OTLP.
+type spanCollector struct {
 	mu    sync.Mutex
 	spans []*spans.Span
 }
 
-func (c *collected) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+func (c *spanCollector) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	body := io.Reader(r.Body)
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		unpacked, err := gzip.NewReader(r.Body)
@@ -59,7 +59,7 @@ const (
 )
 
 func TestTraces(t *testing.T) {
-	var got collected
+	var got spanCollector
 	server := httptest.NewServer(&got)
 	defer server.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)

@@ -35,7 +35,7 @@ type history struct {
 	series [fines]Counts
 	store  [fines]StoreCounts
 	times  [coarses]slotTimes
-	recent [2]ring // allowed requests, and others
+	recent [2]eventRing // allowed requests, and others
 	marks  []Mark
 }
 
@@ -44,13 +44,13 @@ type slotTimes struct{ decisions, store Times }
 
 type ruleHistory struct {
 	totals  RuleTotals
-	series  *[fines]Counts    // nil: there are too many rules
-	callers *[coarses]callers // nil: the same
-	last    int64             // the last fine slot it was counted in
+	series  *[fines]Counts        // nil: there are too many rules
+	callers *[coarses]clientStats // nil: the same
+	last    int64                 // the last fine slot it was counted in
 }
 
-// callers are the clients of a rule.
-type callers struct {
+// clientStats are the clients of a rule.
+type clientStats struct {
 	distinct Keys
 	top      top
 }
@@ -80,7 +80,7 @@ func (h *history) advance(now time.Time) {
 		h.times[slot%coarses] = slotTimes{}
 		for _, r := range h.rules {
 			if r.callers != nil {
-				r.callers[slot%coarses] = callers{}
+				r.callers[slot%coarses] = clientStats{}
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func (h *history) rule(name string) *ruleHistory {
 			r.series = new([fines]Counts)
 		}
 		if len(h.rules) < maxTops {
-			r.callers = new([coarses]callers)
+			r.callers = new([coarses]clientStats)
 		}
 		h.rules[name] = r
 	}
@@ -182,13 +182,13 @@ func (h *history) remember(e *Event) {
 	h.recent[kind].add(e)
 }
 
-// A ring holds the most recent events.
-type ring struct {
+// A eventRing holds the most recent events.
+type eventRing struct {
 	events []Event // in order; when full, starting at next
 	next   int
 }
 
-func (r *ring) add(e *Event) {
+func (r *eventRing) add(e *Event) {
 	if len(r.events) < maxRecent {
 		r.events = append(r.events, *e)
 		return
@@ -198,12 +198,12 @@ func (r *ring) add(e *Event) {
 }
 
 // back returns the nth newest event, counted from 0.
-func (r *ring) back(n int) *Event {
+func (r *eventRing) back(n int) *Event {
 	return &r.events[(r.next+len(r.events)-1-n)%len(r.events)]
 }
 
 // forget drops events from before an instant.
-func (r *ring) forget(before time.Time) {
+func (r *eventRing) forget(before time.Time) {
 	r.events = slices.Concat(r.events[r.next:], r.events[:r.next])
 	r.events = slices.DeleteFunc(r.events, func(e Event) bool { return e.At.Before(before) })
 	r.next = 0

@@ -23,7 +23,7 @@ type shard struct {
 	named   map[string]*RuleTotals // of rules that were made for one request
 	totals  Totals
 
-	callers []caller          // clients seen
+	callers []clientKey       // clients seen
 	lately  [1 << bits]uint64 // hashes of some of them: most requests come from few clients
 
 	budgets [2]budget // for allowed requests, and for others
@@ -39,8 +39,8 @@ type tally struct {
 	counts RuleTotals
 }
 
-// A caller is a client of a rule, as a hash of its key.
-type caller struct {
+// A clientKey is a client of a rule, as a hash of its key.
+type clientKey struct {
 	rule int32 // its index
 	hash uint64
 }
@@ -140,7 +140,7 @@ func (s *shard) meet(rule int32, key []string) {
 	mark := h ^ uint64(rule)*spread
 	if last := &s.lately[mark%(1<<bits)]; *last != mark {
 		*last = mark
-		s.callers = append(s.callers, caller{rule, h})
+		s.callers = append(s.callers, clientKey{rule, h})
 	}
 }
 

@@ -171,7 +171,7 @@ func TestRulesOfOneRequest(t *testing.T) {
 // Every request is counted once, whatever is queried and changed at the same time.
 func TestExactly(t *testing.T) {
 	snapshots := [2]*rules.Snapshot{compile(t, document), compile(t, `rules: [{name: find, match: {path: /find}, key: [user], limits: [{rate: 10/1h, algorithm: fixed_window}]}]`)}
-	n := newNodeOf(t, alternating(snapshots))
+	n := newNodeOf(t, alternatingRules(snapshots))
 	const callers, each = 8, 2000
 	var all sync.WaitGroup
 	for range callers {
@@ -209,10 +209,10 @@ func TestExactly(t *testing.T) {
 	}
 }
 
-// alternating are rules that change with every other request.
-type alternating [2]*rules.Snapshot
+// alternatingRules are rules that change with every other request.
+type alternatingRules [2]*rules.Snapshot
 
-func (a alternating) Load() *rules.Snapshot { return a[rand.IntN(2)] }
+func (a alternatingRules) Load() *rules.Snapshot { return a[rand.IntN(2)] }
 
 // The most denied clients are found among very many, and the number of clients is estimated.
 func TestCallers(t *testing.T) {

@@ -73,7 +73,7 @@ func parseOne(body []byte, read func(*parser, value)) error {
 }
 
 // A parser collects errors while it reads.
-type parser struct{ Mistakes }
+type parser struct{ FieldErrors }
 
 // A field is a field that an object may have.
 type field struct {

@@ -110,7 +110,7 @@ func TestMistakesOfOthers(t *testing.T) {
 
 func TestMistakesAreBounded(t *testing.T) {
 	err := ParseCheck([]byte(`{"attributes":{}`+strings.Repeat(`,"x":1`, 1000)+`}`), new(penstock.Call))
-	mistakes, ok := errors.AsType[*Mistakes](err)
+	mistakes, ok := errors.AsType[*FieldErrors](err)
 	if !ok || len(mistakes.List) != MaxMistakes || !mistakes.More || !strings.HasSuffix(err.Error(), "; and more") {
 		t.Errorf("got %v", err)
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
-// A Mistake is an error at one position of a request.
-type Mistake = problem.Mistake
+// A FieldError is an error at one position of a request.
+type FieldError = problem.FieldError
 
 // MaxMistakes is how many errors are reported. The rest of the request is then not read.
 const MaxMistakes = 32
 
-// Mistakes are all errors of a request. They wrap [penstock.ErrInvalid].
-type Mistakes struct {
-	List []Mistake
+// FieldErrors are all errors of a request. They wrap [penstock.ErrInvalid].
+type FieldErrors struct {
+	List []FieldError
 	More bool // some are not listed
 }
 
-func (m *Mistakes) Error() string {
+func (m *FieldErrors) Error() string {
 	var b strings.Builder
 	for i, mistake := range m.List {
 		if i > 0 {
@@ -34,18 +34,18 @@ func (m *Mistakes) Error() string {
 	return b.String()
 }
 
-func (m *Mistakes) Unwrap() error { return penstock.ErrInvalid }
+func (m *FieldErrors) Unwrap() error { return penstock.ErrInvalid }
 
-func (m *Mistakes) add(at, format string, args ...any) {
+func (m *FieldErrors) add(at, format string, args ...any) {
 	if len(m.List) == MaxMistakes {
 		m.More = true
 		return
 	}
-	m.List = append(m.List, Mistake{At: at, Message: fmt.Sprintf(format, args...)})
+	m.List = append(m.List, FieldError{At: at, Message: fmt.Sprintf(format, args...)})
 }
 
 // err returns nil if there are none, and not an error that holds a nil *Mistakes.
-func (m *Mistakes) err() error {
+func (m *FieldErrors) err() error {
 	if len(m.List) == 0 {
 		return nil
 	}
