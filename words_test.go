@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// avoided is a phrase that nobody should have to read twice, and what to write instead.
-type avoided struct {
+// avoidedPhrase is a phrase that nobody should have to read twice, and what to write instead.
+type avoidedPhrase struct {
 	phrase, instead string
 	pattern         *regexp.Regexp
 }
@@ -53,7 +53,7 @@ func avoidedPattern(phrase string) *regexp.Regexp {
 }
 
 // readAvoided reads "phrase | what to write" and "except file: phrase".
-func readAvoided(t *testing.T) (phrases []avoided, exceptions map[string]bool) {
+func readAvoided(t *testing.T) (phrases []avoidedPhrase, exceptions map[string]bool) {
 	t.Helper()
 	exceptions = map[string]bool{}
 	for _, line := range readLines(t, "testdata/avoid.txt") {
@@ -68,7 +68,7 @@ func readAvoided(t *testing.T) (phrases []avoided, exceptions map[string]bool) {
 		if !ok {
 			t.Fatalf("testdata/avoid.txt: %q is not: phrase | what to write", line)
 		}
-		phrases = append(phrases, avoided{phrase, instead, avoidedPattern(phrase)})
+		phrases = append(phrases, avoidedPhrase{phrase, instead, avoidedPattern(phrase)})
 	}
 	if len(phrases) == 0 {
 		t.Fatal("testdata/avoid.txt has no phrases")

@@ -12,7 +12,7 @@ import (
 
 // These tests check what each algorithm guarantees for any sequence of requests, by what it allowed.
 
-type admitted struct {
+type admittedRequest struct {
 	at     Instant
 	cost   int64
 	starts Instant // at + delay
@@ -20,7 +20,7 @@ type admitted struct {
 
 // admit makes random requests and returns those that passed. Time runs forwards. With an overdraft, some
 // requests must be recorded.
-func admit(t *rapid.T, l Limit) (passed []admitted) {
+func admit(t *rapid.T, l Limit) (passed []admittedRequest) {
 	b := &book{meter: l.MustCompile(), maxDelay: AnyDelay}
 	now := epoch + Instant(rapid.Int64Range(0, b.meter.Window).Draw(t, "start"))
 	for range 80 {
@@ -30,7 +30,7 @@ func admit(t *rapid.T, l Limit) (passed []admitted) {
 			c.Overdraw, c.Cost = true, rapid.Int64Range(1, 2*(l.Count+l.Overdraft)).Draw(t, "late cost")
 		}
 		if d := b.charge(now, c, 0); d.Allowed {
-			passed = append(passed, admitted{now, d.Receipt.Cost, now.Add(d.Delay)})
+			passed = append(passed, admittedRequest{now, d.Receipt.Cost, now.Add(d.Delay)})
 		}
 	}
 	return passed
@@ -41,7 +41,7 @@ func drawOverdraft(t *rapid.T) int64 {
 }
 
 // eachInterval calls f with the sum that passed from each admitted request to each later one.
-func eachInterval(passed []admitted, f func(from, to Instant, sum int64)) {
+func eachInterval(passed []admittedRequest, f func(from, to Instant, sum int64)) {
 	for i := range passed {
 		sum := int64(0)
 		for _, p := range passed[i:] {

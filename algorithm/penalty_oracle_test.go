@@ -77,7 +77,7 @@ func drawPenalty(t *rapid.T) PenaltyTerms {
 func TestPenaltyOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		terms := drawPenalty(t)
-		d, o := docket{penalty: penalty(t, terms)}, penaltyOracle{terms: terms}
+		d, o := penaltyRecord{penalty: penalty(t, terms)}, penaltyOracle{terms: terms}
 		now, latest := epoch, epoch
 		for range 80 {
 			now += Instant(rapid.SampledFrom([]int64{0, 1, 100, 500, 999, 1000, 3000, -1, -400}).Draw(t, "pause"))
@@ -113,7 +113,7 @@ func TestPenaltyOracle(t *testing.T) {
 func TestNoClockMakesABanLonger(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		terms := drawPenalty(t)
-		d := docket{penalty: penalty(t, terms)}
+		d := penaltyRecord{penalty: penalty(t, terms)}
 		now := epoch
 		for range 60 {
 			if rapid.IntRange(0, 9).Draw(t, "wrong") == 0 {

@@ -75,13 +75,13 @@ func TestPenaltyTerms(t *testing.T) {
 	}
 }
 
-// A docket keeps one subject's penalty as a store does.
-type docket struct {
+// A penaltyRecord keeps one subject's penalty as a store does.
+type penaltyRecord struct {
 	penalty *Penalty
 	state   PenaltyState
 }
 
-func (d *docket) look(now Instant) (s PenaltyState, isBanned bool) {
+func (d *penaltyRecord) look(now Instant) (s PenaltyState, isBanned bool) {
 	s, isBanned, repaired := d.penalty.Weigh(d.state, now)
 	if repaired {
 		d.state = s
@@ -90,13 +90,13 @@ func (d *docket) look(now Instant) (s PenaltyState, isBanned bool) {
 }
 
 // strike is a request that the limits deny.
-func (d *docket) strike(now Instant) {
+func (d *penaltyRecord) strike(now Instant) {
 	if s, isBanned := d.look(now); !isBanned {
 		d.state = d.penalty.Strike(s, now)
 	}
 }
 
-func (d *docket) byHand(now Instant, length time.Duration) {
+func (d *penaltyRecord) byHand(now Instant, length time.Duration) {
 	d.state = d.penalty.Impose(d.state, now, length)
 }
 
@@ -202,7 +202,7 @@ func TestPenalty(t *testing.T) {
 			60s   look - 0 1`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d := docket{penalty: penalty(t, test.terms)}
+			d := penaltyRecord{penalty: penalty(t, test.terms)}
 			for _, line := range strings.Split(test.steps, "\n") {
 				text, _, _ := strings.Cut(line, "#")
 				words := strings.Fields(text)
@@ -234,7 +234,7 @@ func TestPenalty(t *testing.T) {
 
 // An operator's change applies from the next strike on, and old states can still be read.
 func TestPenaltyChanged(t *testing.T) {
-	d := docket{penalty: penalty(t, PenaltyTerms{After: MaxStrikes, Within: MaxWindow, Bans: slices.Repeat([]time.Duration{time.Hour}, MaxBans), ForgiveAfter: MaxWindow})}
+	d := penaltyRecord{penalty: penalty(t, PenaltyTerms{After: MaxStrikes, Within: MaxWindow, Bans: slices.Repeat([]time.Duration{time.Hour}, MaxBans), ForgiveAfter: MaxWindow})}
 	for range 5 {
 		d.strike(epoch)
 	}
@@ -257,7 +257,7 @@ func TestPenaltyChanged(t *testing.T) {
 // The highest numbers fit next to each other.
 func TestPenaltyPacks(t *testing.T) {
 	p := penalty(t, PenaltyTerms{After: MaxStrikes, Within: MaxWindow, Bans: slices.Repeat([]time.Duration{MaxWindow}, MaxBans), ForgiveAfter: MaxWindow})
-	d := docket{penalty: p}
+	d := penaltyRecord{penalty: p}
 	for level := range int64(MaxBans + 2) {
 		for i := range int64(MaxStrikes - 1) {
 			d.strike(epoch)

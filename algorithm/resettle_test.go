@@ -253,7 +253,7 @@ func TestGivingBackAddsNothing(t *testing.T) {
 			l.Count, l.Window = rapid.Int64Range(1, 10).Draw(t, "count"), drawWindow(t)
 			b := &book{meter: l.MustCompile(), maxDelay: AnyDelay}
 			w, tick := Instant(b.meter.Window), Instant(b.meter.Tick)
-			var passed []admitted
+			var passed []admittedRequest
 			open := map[int]Receipt{}
 			now := epoch + Instant(rapid.Int64Range(0, b.meter.Window).Draw(t, "start"))
 			for range 80 {
@@ -267,10 +267,10 @@ func TestGivingBackAddsNothing(t *testing.T) {
 					case !d.Allowed:
 						continue
 					case cost > r.Cost:
-						passed = append(passed, admitted{at: now, cost: 1})
+						passed = append(passed, admittedRequest{at: now, cost: 1})
 					case l.Algorithm == TokenBucket:
 						// A give-back counts when it is given back, and no more than fits.
-						passed = append(passed, admitted{at: now, cost: d.Used - before})
+						passed = append(passed, admittedRequest{at: now, cost: d.Used - before})
 					default:
 						passed[i].cost = cost
 					}
@@ -279,7 +279,7 @@ func TestGivingBackAddsNothing(t *testing.T) {
 				}
 				if d := b.take(now, rapid.Int64Range(1, 4).Draw(t, "cost"), 0); d.Allowed {
 					open[len(passed)] = d.Receipt
-					passed = append(passed, admitted{at: now, cost: d.Receipt.Cost})
+					passed = append(passed, admittedRequest{at: now, cost: d.Receipt.Cost})
 				}
 			}
 			eachInterval(passed, func(from, to Instant, sum int64) {

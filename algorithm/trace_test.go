@@ -19,11 +19,11 @@ type trace struct {
 	latest  Instant
 	retry   time.Duration // of the last denial
 	scanned bool
-	open    []reserved // what can still be settled
+	open    []reservedCharge // what can still be settled
 }
 
-// reserved is a charge as the code and as the oracle know it.
-type reserved struct {
+// reservedCharge is a charge as the code and as the oracle know it.
+type reservedCharge struct {
 	receipt Receipt
 	event   *event
 }
@@ -126,7 +126,7 @@ func (tr *trace) step() {
 		e := tr.oracle.charge(tr.now, amount)
 		receipt = Receipt{tr.book.meter.Fingerprint, amount, e.at}
 		if tr.canSettle() {
-			tr.open = append(tr.open, reserved{receipt, e})
+			tr.open = append(tr.open, reservedCharge{receipt, e})
 		}
 	case tr.limit.CountDenied:
 		tr.oracle.chargeDenied(tr.now, c.Cost)

@@ -55,7 +55,7 @@ func TestHelpNamesEveryBenchmark(t *testing.T) {
 }
 
 func TestRunPrintsTextAndJSON(t *testing.T) {
-	o := options{only: []string{"memory"}, output: "json", repeat: 1, sizes: sizes{memoryKeys: 100, memoryCell: time.Millisecond}}
+	o := options{only: []string{"memory"}, output: "json", repeat: 1, sizes: workSizes{memoryKeys: 100, memoryCell: time.Millisecond}}
 	var b bytes.Buffer
 	if err := run(t.Context(), o, &b, nil); err != nil {
 		t.Fatal(err)

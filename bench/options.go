@@ -52,11 +52,11 @@ type options struct {
 	quick  bool
 	output string
 	repeat int
-	sizes  sizes
+	sizes  workSizes
 }
 
-// sizes configure how much each benchmark measures.
-type sizes struct {
+// workSizes configure how much each benchmark measures.
+type workSizes struct {
 	memoryKeys  int
 	memoryCell  time.Duration
 	weighedKeys int
@@ -80,7 +80,7 @@ type sizes struct {
 }
 
 var (
-	full = sizes{
+	full = workSizes{
 		memoryKeys: 1_000_000, memoryCell: 500 * time.Millisecond,
 		weighedKeys: 10_000_000,
 		redisKeys:   100_000, redisCell: time.Second, logKeys: 200,
@@ -92,7 +92,7 @@ var (
 		doorsCell: 5 * time.Second,
 		envoyKeys: 100_000, envoyCell: 5 * time.Second,
 	}
-	small = sizes{
+	small = workSizes{
 		memoryKeys: 100_000, memoryCell: 20 * time.Millisecond,
 		weighedKeys: 1_000_000,
 		redisKeys:   5_000, redisCell: 50 * time.Millisecond, logKeys: 50,

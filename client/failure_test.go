@@ -81,14 +81,14 @@ func TestNobodyThere(t *testing.T) {
 	})
 }
 
-// silent does not answer before the test ends. It cannot end with the request's context: that has the
+// silentServer does not answer before the test ends. It cannot end with the request's context: that has the
 // client's deadline, and either side could be first.
-type silent struct {
+type silentServer struct {
 	fixed
 	ended <-chan struct{}
 }
 
-func (s *silent) Decide(context.Context, *penstock.Call, *penstock.Verdict) error {
+func (s *silentServer) Decide(context.Context, *penstock.Call, *penstock.Verdict) error {
 	<-s.ended
 	return penstock.ErrUnavailable
 }
@@ -96,7 +96,7 @@ func (s *silent) Decide(context.Context, *penstock.Call, *penstock.Verdict) erro
 func TestTimeout(t *testing.T) {
 	overBoth(t, func(t *testing.T, over transport) {
 		ended := make(chan struct{})
-		address := over.serve(t, &silent{ended: ended})
+		address := over.serve(t, &silentServer{ended: ended})
 		t.Cleanup(func() { close(ended) }) // before the server ends, which waits for its handlers
 		c := over.open(t, address, 20*time.Millisecond, client.Deny)
 		var v penstock.Verdict
@@ -162,7 +162,7 @@ func TestNeverTwice(t *testing.T) {
 	}))
 	defer lost.Close()
 	server := grpc.NewServer()
-	service := new(unavailable)
+	service := new(unavailableServer)
 	penstockv1.RegisterDecisionsServer(server, service)
 
 	for name, c := range map[string]remote{
@@ -182,13 +182,13 @@ func TestNeverTwice(t *testing.T) {
 	}
 }
 
-// unavailable answers with the status that grpc's own retries are for.
-type unavailable struct {
+// unavailableServer answers with the status that grpc's own retries are for.
+type unavailableServer struct {
 	penstockv1.UnimplementedDecisionsServer
 	reached atomic.Int64
 }
 
-func (u *unavailable) Check(context.Context, *penstockv1.CheckRequest) (*penstockv1.Verdict, error) {
+func (u *unavailableServer) Check(context.Context, *penstockv1.CheckRequest) (*penstockv1.Verdict, error) {
 	u.reached.Add(1)
 	return nil, status.Error(codes.Unavailable, "not now")
 }
@@ -263,7 +263,7 @@ func TestOwnClient(t *testing.T) {
 		_, _ = w.Write([]byte(`{"allowed": true, "reason": "ok", "quality": "exact"}`))
 	}))
 	defer server.Close()
-	own := &http.Client{Transport: signed{http.DefaultTransport}}
+	own := &http.Client{Transport: signingTransport{http.DefaultTransport}}
 	c, err := client.NewHTTP(server.URL+"/limits/", client.Options{Client: own, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
@@ -281,9 +281,9 @@ func TestOwnClient(t *testing.T) {
 	}
 }
 
-type signed struct{ http.RoundTripper }
+type signingTransport struct{ http.RoundTripper }
 
-func (s signed) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s signingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer t")
 	return s.RoundTripper.RoundTrip(r)

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A door is an API that decides whether a user's requests to /x may pass.
-type door struct {
+// A decisionAPI is an API that decides whether a user's requests to /x may pass.
+type decisionAPI struct {
 	name  string
 	calls int // of one request
 	ask   func(n *node, user string) (allowed int)
@@ -20,7 +20,7 @@ type door struct {
 
 const perBatch = 5
 
-var doors = []door{
+var doors = []decisionAPI{
 	{"gateway", 1, askGateway},
 	{"check", 1, askCheck},
 	{"batch", perBatch, askBatch},
@@ -218,7 +218,7 @@ func decideEach(n *node, c remote, user string) (allowed int) {
 }
 
 // atEveryDoor runs a test once for each API.
-func atEveryDoor(t *testing.T, test func(t *testing.T, d door)) {
+func atEveryDoor(t *testing.T, test func(t *testing.T, d decisionAPI)) {
 	t.Helper()
 	for _, d := range doors {
 		t.Run(d.name, func(t *testing.T) { test(t, d) })

@@ -25,7 +25,7 @@ type fleet struct {
 	parts []string // of the nodes' configuration
 
 	mu     sync.Mutex
-	in     []*watched
+	in     []*fleetNode
 	next   int
 	passed int
 	late   int // requests that were sent too late, to a closed listener
@@ -35,8 +35,8 @@ type fleet struct {
 	ctx      context.Context
 }
 
-// A watched is a node of a fleet.
-type watched struct {
+// A fleetNode is a node of a fleet.
+type fleetNode struct {
 	*node
 	told time.Time     // latest time of SIGTERM; guarded by the fleet's mutex
 	out  chan struct{} // closed when the balancer has taken it out
@@ -53,9 +53,9 @@ func newFleet(t *testing.T, parts ...string) *fleet {
 }
 
 // add starts a node and adds it to the fleet.
-func (f *fleet) add() *watched {
+func (f *fleet) add() *fleetNode {
 	f.t.Helper()
-	w := &watched{node: start(f.t, f.parts...), out: make(chan struct{})}
+	w := &fleetNode{node: start(f.t, f.parts...), out: make(chan struct{})}
 	w.awaitStore()
 	f.mu.Lock()
 	f.in = append(f.in, w)
@@ -65,7 +65,7 @@ func (f *fleet) add() *watched {
 }
 
 // watch checks every few milliseconds whether the node is ready.
-func (f *fleet) watch(w *watched) {
+func (f *fleet) watch(w *fleetNode) {
 	for ; f.ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		a, err := trySend(http.MethodGet, w.url("admin", "/readyz"), "")
 		switch {
@@ -74,7 +74,7 @@ func (f *fleet) watch(w *watched) {
 			return
 		case a.StatusCode == http.StatusServiceUnavailable:
 			f.mu.Lock()
-			f.in = slices.DeleteFunc(f.in, func(other *watched) bool { return other == w })
+			f.in = slices.DeleteFunc(f.in, func(other *fleetNode) bool { return other == w })
 			f.mu.Unlock()
 			close(w.out)
 			return
@@ -83,7 +83,7 @@ func (f *fleet) watch(w *watched) {
 }
 
 // pick returns the node whose turn it is.
-func (f *fleet) pick() *watched {
+func (f *fleet) pick() *fleetNode {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next++
@@ -91,7 +91,7 @@ func (f *fleet) pick() *watched {
 }
 
 // terminate sends SIGTERM to a node.
-func (f *fleet) terminate(w *watched) {
+func (f *fleet) terminate(w *fleetNode) {
 	f.mu.Lock()
 	w.told = time.Now()
 	f.mu.Unlock()
@@ -99,14 +99,14 @@ func (f *fleet) terminate(w *watched) {
 }
 
 // isOpen reports whether the listeners of the node cannot have closed yet.
-func (f *fleet) isOpen(w *watched) bool {
+func (f *fleet) isOpen(w *fleetNode) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return w.told.IsZero() || time.Since(w.told) < openFor
 }
 
 // count records the result of a request.
-func (f *fleet) count(w *watched, door string, err error) {
+func (f *fleet) count(w *fleetNode, door string, err error) {
 	open := f.isOpen(w)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +152,7 @@ func TestRollingRestart(t *testing.T) {
 	const user = "u"
 	up := newUpstream(t)
 	f := newFleet(t, rulesFile(t, perUser(1_000_000, "fixed_window")), onRedis("single", redistest.Start(t).Addr), up.config())
-	var nodes []*watched
+	var nodes []*fleetNode
 	for range 3 {
 		nodes = append(nodes, f.add())
 	}
@@ -210,7 +210,7 @@ func TestRollingRestart(t *testing.T) {
 }
 
 // fresh is the node with clients that have no connection yet.
-func (w *watched) fresh() *node {
+func (w *fleetNode) fresh() *node {
 	n := &node{t: w.t, dir: w.dir, addresses: w.addresses, cmd: w.cmd, process: w.process}
 	n.connect()
 	return n

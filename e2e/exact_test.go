@@ -81,7 +81,7 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 // The test above would notice nodes that do not share, and requests that are not spread.
 func TestNodesAloneAdmitTheLimitEach(t *testing.T) {
 	nodes := startAll(t, 3, newUpstream(t).config(), rulesFile(t, perUser(limit, "sliding_window_log")))
-	atEveryDoor(t, func(t *testing.T, d door) {
+	atEveryDoor(t, func(t *testing.T, d decisionAPI) {
 		passed := together(120/d.calls, func(i int) int { return d.ask(nodes[i%len(nodes)], "at "+d.name) })
 		if passed != limit*len(nodes) {
 			t.Errorf("%d calls passed, want %d of each of %d nodes", passed, limit, len(nodes))
@@ -90,7 +90,7 @@ func TestNodesAloneAdmitTheLimitEach(t *testing.T) {
 }
 
 func admitExactly(t *testing.T, nodes []*node, up *upstream, name string) {
-	atEveryDoor(t, func(t *testing.T, d door) {
+	atEveryDoor(t, func(t *testing.T, d decisionAPI) {
 		for _, simultaneous := range []int{50, 100} {
 			user := fmt.Sprintf("%s at %s, %d", name, d.name, simultaneous)
 			passed := together(simultaneous/d.calls, func(i int) int { return d.ask(nodes[i%len(nodes)], user) })
@@ -113,7 +113,7 @@ func admitExactly(t *testing.T, nodes []*node, up *upstream, name string) {
 }
 
 // spent checks a user who has used up the limit: every node says so and allows nothing more.
-func spent(t *testing.T, nodes []*node, d door, user string) {
+func spent(t *testing.T, nodes []*node, d decisionAPI, user string) {
 	t.Helper()
 	for i, n := range nodes {
 		if v := n.peek(user); v.used("per-user") != limit || v.Quality != "exact" {

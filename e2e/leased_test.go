@@ -48,10 +48,10 @@ rules: [{name: per-user, key: [user], consistency: leased, limits: [{rate: 10000
 	t.Error("no permits were given back by any of ten nodes")
 }
 
-// A parting is what a node reports about its leases when it ends.
-type parting struct{ Taken, Expired, Returned int64 }
+// A leaseReport is what a node reports about its leases when it ends.
+type leaseReport struct{ Taken, Expired, Returned int64 }
 
-func (n *node) readParting() (last parting) {
+func (n *node) readParting() (last leaseReport) {
 	n.t.Helper()
 	file, err := os.Open(filepath.Join(n.dir, "log"))
 	if err != nil {

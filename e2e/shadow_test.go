@@ -16,7 +16,7 @@ rules:
   - {name: per-user, key: [user], limits: [{rate: 20/30d, algorithm: sliding_window_log}]}
 `
 	n := start(t, newUpstream(t).config(), rulesFile(t, tried))
-	atEveryDoor(t, func(t *testing.T, d door) {
+	atEveryDoor(t, func(t *testing.T, d decisionAPI) {
 		user := "at " + d.name
 		for i := range 20 / d.calls {
 			if passed := d.ask(n, user); passed != d.calls {

@@ -8,15 +8,15 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A teller plays a scenario: the model answers its requests, and the answers are recorded.
-type teller struct{ *recorder }
+// A scenarioRecorder plays a scenario: the model answers its requests, and the answers are recorded.
+type scenarioRecorder struct{ *recorder }
 
-func (r teller) take(t *storage.Ticket) (out storage.Outcome) {
+func (r scenarioRecorder) take(t *storage.Ticket) (out storage.Outcome) {
 	r.Take(context.Background(), t, &out)
 	return out
 }
 
-func (r teller) settle(now algorithm.Instant, t *storage.Ticket, verb storage.Verb, cost int64) {
+func (r scenarioRecorder) settle(now algorithm.Instant, t *storage.Ticket, verb storage.Verb, cost int64) {
 	s := settlement(t, verb)
 	s.Now = now
 	for i := range s.Charges {
@@ -31,10 +31,10 @@ func aroundIt(at algorithm.Instant) []algorithm.Instant {
 }
 
 // guardStories are scenarios for guards that random traces seldom reach.
-var guardStories = []func(teller){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, overdrawnLog, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd, lateEntries, lateCounters, refunds, settledStrikes}
+var guardStories = []func(scenarioRecorder){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, overdrawnLog, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd, lateEntries, lateCounters, refunds, settledStrikes}
 
 // repeatsAtTheEnd: a duplicate arrives when its record ends, and from a clock that stepped back as far.
-func repeatsAtTheEnd(r teller) {
+func repeatsAtTheEnd(r scenarioRecorder) {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
 	const ttl = time.Minute
 	for _, back := range []bool{false, true} {
@@ -55,7 +55,7 @@ func repeatsAtTheEnd(r teller) {
 }
 
 // overdrawnLog: a log that counts denied requests is overdrawn by a cost that another limit denies.
-func overdrawnLog(r teller) {
+func overdrawnLog(r scenarioRecorder) {
 	log := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 4, Window: time.Minute, CountDenied: true, Overdraft: 9}.MustCompile()
 	spent := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Hour}.MustCompile()
 	for entries := range int64(5) {
@@ -73,7 +73,7 @@ func overdrawnLog(r teller) {
 }
 
 // strikesAtTheEnd: strikes as far apart as possible, on a clock that runs and on one that steps back.
-func strikesAtTheEnd(r teller) {
+func strikesAtTheEnd(r scenarioRecorder) {
 	spent := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 1, Window: 300 * time.Hour}.MustCompile()
 	hour := seconds(3600) // strikes count within it
 	for _, step := range aroundIt(hour) {
@@ -92,7 +92,7 @@ func strikesAtTheEnd(r teller) {
 }
 
 // settledStrikes: a settlement strikes when the subject's ban ends.
-func settledStrikes(r teller) {
+func settledStrikes(r scenarioRecorder) {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
 	penalty := penaltyOf(1, time.Minute, time.Hour)
 	for _, now := range aroundIt(monday + seconds(60)) {
@@ -109,7 +109,7 @@ func settledStrikes(r teller) {
 }
 
 // liftAndStepBack: a ban is lifted, then the clock steps back.
-func liftAndStepBack(r teller) {
+func liftAndStepBack(r scenarioRecorder) {
 	spent := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 1, Window: 300 * time.Hour}.MustCompile()
 	t := one(monday, stranger(), charge(spent, 1))
 	g := &t.Groups[0]
@@ -130,7 +130,7 @@ func liftAndStepBack(r teller) {
 }
 
 // overdrawnCounter: a previous window fades in ticks that are longer than a microsecond.
-func overdrawnCounter(r teller) {
+func overdrawnCounter(r scenarioRecorder) {
 	for _, window := range []time.Duration{time.Second, 7 * time.Second, 11 * time.Hour, 40 * 24 * time.Hour} {
 		length := algorithm.Instant(window.Microseconds())
 		start := monday - monday%length
@@ -147,7 +147,7 @@ func overdrawnCounter(r teller) {
 }
 
 // intervalStepBack: a clock steps back by exactly one interval.
-func intervalStepBack(r teller) {
+func intervalStepBack(r scenarioRecorder) {
 	m := algorithm.Limit{Algorithm: algorithm.TokenBucket, Refill: algorithm.Interval, Count: 3, Window: 10 * time.Second}.MustCompile()
 	start := monday - monday%seconds(10)
 	for _, back := range aroundIt(start) {
@@ -160,7 +160,7 @@ func intervalStepBack(r teller) {
 }
 
 // lateGiveBacks: charges are settled while their windows end, with others before and after them.
-func lateGiveBacks(r teller) {
+func lateGiveBacks(r scenarioRecorder) {
 	window := seconds(10)
 	for _, m := range returnable(eachKind(10 * time.Second)) {
 		if m.Kind != algorithm.KindLeases {
@@ -198,7 +198,7 @@ func lateGiveBacks(r teller) {
 }
 
 // renewedLeases: permits of different lengths are renewed together, some of them expired.
-func renewedLeases(r teller) {
+func renewedLeases(r scenarioRecorder) {
 	short := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 2, Window: time.Minute}.MustCompile()
 	long := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 2, Window: time.Hour, Ordinal: 1}.MustCompile()
 	for _, charges := range [][]algorithm.Charge{{charge(short, 1), charge(long, 1)}, {charge(long, 1), charge(short, 1)}} {
@@ -221,7 +221,7 @@ func renewedLeases(r teller) {
 }
 
 // reservationsEnd: a reservation is settled when it ends, and by a clock that is days behind.
-func reservationsEnd(r teller) {
+func reservationsEnd(r scenarioRecorder) {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 9, Window: 300 * 24 * time.Hour}.MustCompile()
 	for _, verb := range []storage.Verb{storage.Settle, storage.Release, storage.Renew} {
 		for _, end := range []algorithm.Instant{monday + seconds(60), monday.Add(time.Minute - 2*storage.MaxReserve)} {

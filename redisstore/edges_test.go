@@ -30,7 +30,7 @@ func edgeTraces() ([]trace, error) {
 	}
 	for _, story := range guardStories {
 		r.whole = nil
-		story(teller{r})
+		story(scenarioRecorder{r})
 		traces = append(traces, r.whole.split()...)
 	}
 	return traces, nil

@@ -155,7 +155,7 @@ func TestLostReplyOfASettlement(t *testing.T) {
 		Addresses: []string{server.Addr},
 		Dial: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			conn, err := d.DialContext(ctx, "tcp", addr)
-			return &lossy{Conn: conn, armed: &armed}, err
+			return &lossyConn{Conn: conn, armed: &armed}, err
 		},
 	})
 	m := spacious()

@@ -173,22 +173,22 @@ func TestCancelledBefore(t *testing.T) {
 	expect(t, "used", int(used(t, store, 0, who, m)), 0)
 }
 
-// lossy is a connection that, once armed, loses the next reply to a script and then itself. The server has
+// lossyConn is a connection that, once armed, loses the next reply to a script and then itself. The server has
 // executed what it was sent. Others may be armed too, and read a reply to something else.
-type lossy struct {
+type lossyConn struct {
 	net.Conn
 	armed *atomic.Bool
 	asked atomic.Bool // a script has been sent since
 }
 
-func (c *lossy) Write(b []byte) (int, error) {
+func (c *lossyConn) Write(b []byte) (int, error) {
 	if c.armed.Load() && bytes.Contains(b, []byte("EVALSHA")) {
 		c.asked.Store(true)
 	}
 	return c.Conn.Write(b)
 }
 
-func (c *lossy) Read(b []byte) (int, error) {
+func (c *lossyConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err == nil && c.asked.Load() && c.armed.CompareAndSwap(true, false) {
 		c.Close()
@@ -205,7 +205,7 @@ func TestLostReplyIsNotRetried(t *testing.T) {
 		Addresses: []string{server.Addr},
 		Dial: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			conn, err := d.DialContext(ctx, "tcp", addr)
-			return &lossy{Conn: conn, armed: &armed}, err
+			return &lossyConn{Conn: conn, armed: &armed}, err
 		},
 	})
 	m := spacious()

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-func (d damage) put(t testing.TB, addr string, ticket *storage.Ticket) {
+func (d damagedValue) put(t testing.TB, addr string, ticket *storage.Ticket) {
 	t.Helper()
-	foreign{d.what, d.make}.put(t, addr, d.key(ticket))
+	foreignValue{d.what, d.make}.put(t, addr, d.key(ticket))
 }
 
 // Runs with requests whose guards are corrupt answer all others, exactly; what is corrupt is unchanged.

@@ -24,32 +24,32 @@ func element(at algorithm.Instant, total int64) string {
 	return string(b[1:8]) + string(b[10:])
 }
 
-// foreign is something under one of our keys that we did not write.
-type foreign struct {
+// foreignValue is something under one of our keys that we did not write.
+type foreignValue struct {
 	name string
 	make []string // a command; KEY is replaced by the key
 }
 
-func (f foreign) put(t testing.TB, addr, key string) {
+func (f foreignValue) put(t testing.TB, addr, key string) {
 	t.Helper()
 	args := append([]string(nil), f.make...)
 	args[1] = key
 	ask(t, addr, args...)
 }
 
-var otherTypes = []foreign{
+var otherTypes = []foreignValue{
 	{"hash", []string{"HSET", "KEY", "field", "value"}},
 	{"set", []string{"SADD", "KEY", "member"}},
 	{"stream", []string{"XADD", "KEY", "*", "field", "value"}},
 }
 
 // foreigners returns everything that must be refused under a key of the kind.
-func foreigners(kind algorithm.Kind) []foreign {
-	text := foreign{"string", []string{"SET", "KEY", "value"}}
-	number := foreign{"number", []string{"SET", "KEY", "12"}}
-	list := foreign{"list", []string{"RPUSH", "KEY", "1", "2", "3"}}
-	zset := foreign{"sorted set", []string{"ZADD", "KEY", "1", "one", "2", "two"}}
-	all := append([]foreign(nil), otherTypes...)
+func foreigners(kind algorithm.Kind) []foreignValue {
+	text := foreignValue{"string", []string{"SET", "KEY", "value"}}
+	number := foreignValue{"number", []string{"SET", "KEY", "12"}}
+	list := foreignValue{"list", []string{"RPUSH", "KEY", "1", "2", "3"}}
+	zset := foreignValue{"sorted set", []string{"ZADD", "KEY", "1", "one", "2", "two"}}
+	all := append([]foreignValue(nil), otherTypes...)
 	switch {
 	case kind == algorithm.KindLeases:
 		return append(all, text, number, list)
@@ -58,23 +58,23 @@ func foreigners(kind algorithm.Kind) []foreign {
 		for length := range 30 {
 			if length != 13 {
 				wrong := strings.Repeat("\x01", length)
-				all = append(all, foreign{fmt.Sprintf("list of one element of %d bytes", length), []string{"RPUSH", "KEY", wrong}},
-					foreign{fmt.Sprintf("log that ends with %d bytes", length), []string{"RPUSH", "KEY", element(0, 0), element(monday, 3), wrong}})
+				all = append(all, foreignValue{fmt.Sprintf("list of one element of %d bytes", length), []string{"RPUSH", "KEY", wrong}},
+					foreignValue{fmt.Sprintf("log that ends with %d bytes", length), []string{"RPUSH", "KEY", element(0, 0), element(monday, 3), wrong}})
 			}
 		}
 		return append(all,
-			foreign{"log that begins with 12 bytes", []string{"RPUSH", "KEY", element(0, 0)[1:], element(monday, 1), element(monday, 2)}},
-			foreign{"log with 12 bytes in the middle", []string{"RPUSH", "KEY", element(0, 0), element(monday, 1)[1:], element(monday, 2)}})
+			foreignValue{"log that begins with 12 bytes", []string{"RPUSH", "KEY", element(0, 0)[1:], element(monday, 1), element(monday, 2)}},
+			foreignValue{"log with 12 bytes in the middle", []string{"RPUSH", "KEY", element(0, 0), element(monday, 1)[1:], element(monday, 2)}})
 	}
 	all = append(all, text, number, list, zset)
 	for length := range 60 {
 		garbage := strings.Repeat("\x07", length)
-		all = append(all, foreign{fmt.Sprintf("garbage of %d bytes", length), []string{"SET", "KEY", garbage}})
+		all = append(all, foreignValue{fmt.Sprintf("garbage of %d bytes", length), []string{"SET", "KEY", garbage}})
 		if length > 0 && (length-1)%27 != 0 {
-			all = append(all, foreign{fmt.Sprintf("the right version and %d bytes in all", length), []string{"SET", "KEY", "\x01" + garbage[1:]}})
+			all = append(all, foreignValue{fmt.Sprintf("the right version and %d bytes in all", length), []string{"SET", "KEY", "\x01" + garbage[1:]}})
 		}
 	}
-	return append(all, foreign{"another version", []string{"SET", "KEY", "\x02" + strings.Repeat("\x00", 27)}})
+	return append(all, foreignValue{"another version", []string{"SET", "KEY", "\x02" + strings.Repeat("\x00", 27)}})
 }
 
 // Under every kind of key, any value that we did not write is an error for the ticket and is unchanged.

@@ -39,13 +39,13 @@ func lateCharge(now algorithm.Instant, who storage.Subject, amounts ...storage.L
 	return &storage.LateCharge{Now: now, Subject: who, Nonce: uint64(strangers.Add(1)), Amounts: amounts}
 }
 
-func (r teller) chargeLate(now algorithm.Instant, who storage.Subject, amounts ...storage.LateAmount) {
+func (r scenarioRecorder) chargeLate(now algorithm.Instant, who storage.Subject, amounts ...storage.LateAmount) {
 	r.ChargeLate(context.Background(), lateCharge(now, who, amounts...))
 }
 
 // lateEntries: late entries before, between and after those of a log that is longer than what may be
 // rewritten, of one whose newest entry was released, and of one that is almost full.
-func lateEntries(r teller) {
+func lateEntries(r scenarioRecorder) {
 	long := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3000, Window: time.Hour}.MustCompile()
 	for _, entries := range []algorithm.Instant{999, 1000, 1001, 1002} {
 		for _, at := range []algorithm.Instant{0, 1, 2, 3} {
@@ -105,7 +105,7 @@ func lateEntries(r teller) {
 }
 
 // lateCounters: late counters of the windows around now, to the microsecond.
-func lateCounters(r teller) {
+func lateCounters(r scenarioRecorder) {
 	large := algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 1e9, Window: 20 * time.Second}.MustCompile()
 	for i := range algorithm.Instant(20) { // in between two ticks
 		now, who := monday-monday%seconds(20)+seconds(5)+i*53, stranger()
@@ -208,7 +208,7 @@ func endsWithin(addr, key string, since time.Time, least algorithm.Instant, give
 
 // lateForeign: foreign data under the keys of a late charge is an error, and nothing is overwritten.
 func lateForeign(store *redisstore.Store, addr string) error {
-	put := func(f foreign, key string) error {
+	put := func(f foreignValue, key string) error {
 		args := slices.Clone(f.make)
 		args[1] = key
 		_, err := redistest.Command(addr, args...)
@@ -232,7 +232,7 @@ func lateForeign(store *redisstore.Store, addr string) error {
 			}))
 		}
 	}
-	for _, f := range append(otherTypes, foreign{"list", []string{"RPUSH", "KEY", "1"}}) {
+	for _, f := range append(otherTypes, foreignValue{"list", []string{"RPUSH", "KEY", "1"}}) {
 		c := lateCharge(monday, stranger(), admittedAt(meters[0], 1, monday))
 		if err := put(f, redisstore.LateKey(prefix, c.Subject, c.Nonce)); err != nil {
 			return err

@@ -160,7 +160,7 @@ func TestSilence(t *testing.T) {
 // owed.
 func TestReplyOvertakesTheWriter(t *testing.T) {
 	l, server := pair(t, time.Hour)
-	l.Conn = overtaken{l.Conn, func() {
+	l.Conn = overtakenStore{l.Conn, func() {
 		send(t, server, "reply")
 		expectRead(t, l, "reply")
 	}}
@@ -170,12 +170,12 @@ func TestReplyOvertakesTheWriter(t *testing.T) {
 	}
 }
 
-type overtaken struct {
+type overtakenStore struct {
 	net.Conn
 	meanwhile func()
 }
 
-func (o overtaken) Write(b []byte) (int, error) {
+func (o overtakenStore) Write(b []byte) (int, error) {
 	n, err := o.Conn.Write(b)
 	o.meanwhile()
 	return n, err

@@ -12,7 +12,7 @@ import (
 // refunds: every kind that can be refunded, by less than, as much as and more than was charged; at once,
 // when the window ends and by a clock that stepped back; beside another limit of the subject that lasts
 // longer.
-func refunds(r teller) {
+func refunds(r scenarioRecorder) {
 	refundable := slices.DeleteFunc(eachKind(20*time.Second), func(m *algorithm.Meter) bool { return !m.CanRefund() })
 	counted := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 2, Window: time.Hour, CountAll: true}.MustCompile()
 	for _, m := range append(refundable, counted) {
@@ -36,7 +36,7 @@ func refunds(r teller) {
 	}
 }
 
-func (r teller) refund(now algorithm.Instant, who storage.Subject, charges ...algorithm.Charge) {
+func (r scenarioRecorder) refund(now algorithm.Instant, who storage.Subject, charges ...algorithm.Charge) {
 	s := &storage.Settlement{Now: now, Subject: who, Verb: storage.Refund, Charges: charges}
 	r.Settle(context.Background(), s, new(storage.SettleOutcome))
 }

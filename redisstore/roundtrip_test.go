@@ -24,7 +24,7 @@ type wiretap struct {
 	sent [][]byte // one per connection
 }
 
-type tapped struct {
+type tappedConn struct {
 	net.Conn
 	tap *wiretap
 	i   int
@@ -35,10 +35,10 @@ func (w *wiretap) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.C
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sent = append(w.sent, nil)
-	return &tapped{conn, w, len(w.sent) - 1}, err
+	return &tappedConn{conn, w, len(w.sent) - 1}, err
 }
 
-func (c *tapped) Write(b []byte) (int, error) {
+func (c *tappedConn) Write(b []byte) (int, error) {
 	c.tap.mu.Lock()
 	c.tap.sent[c.i] = append(c.tap.sent[c.i], b...)
 	c.tap.mu.Unlock()

@@ -250,8 +250,8 @@ func checkTidy(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// damage is something under a key of a guarded group that we did not write.
-type damage struct {
+// damagedValue is something under a key of a guarded group that we did not write.
+type damagedValue struct {
 	what string
 	key  func(t *storage.Ticket) string
 	make []string
@@ -262,21 +262,21 @@ func theReservations(t *storage.Ticket) string { return reservationsKey(t.Groups
 func theValue(t *storage.Ticket) string        { return redisstore.SubjectKey(prefix, t.Groups[0].Subject) }
 
 // damages returns everything that makes a guarded ticket fail.
-func damages() []damage {
-	var all []damage
+func damages() []damagedValue {
+	var all []damagedValue
 	for _, f := range otherTypes {
-		all = append(all, damage{f.name + " for a record", theRecord, f.make})
+		all = append(all, damagedValue{f.name + " for a record", theRecord, f.make})
 		if f.name != "hash" {
-			all = append(all, damage{f.name + " for reservations", theReservations, f.make})
+			all = append(all, damagedValue{f.name + " for reservations", theReservations, f.make})
 		}
 	}
 	for _, length := range []int{0, 1, 22, 24, 46} {
-		all = append(all, damage{fmt.Sprintf("record of %d bytes", length), theRecord, []string{"SET", "KEY", strings.Repeat("\x01", length)}})
+		all = append(all, damagedValue{fmt.Sprintf("record of %d bytes", length), theRecord, []string{"SET", "KEY", strings.Repeat("\x01", length)}})
 	}
 	return append(all,
-		damage{"text for reservations", theReservations, []string{"SET", "KEY", "text"}},
-		damage{"hash for a value", theValue, otherTypes[0].make},
-		damage{"another version of a value", theValue, []string{"SET", "KEY", "\x02" + strings.Repeat("\x00", 27)}})
+		damagedValue{"text for reservations", theReservations, []string{"SET", "KEY", "text"}},
+		damagedValue{"hash for a value", theValue, otherTypes[0].make},
+		damagedValue{"another version of a value", theValue, []string{"SET", "KEY", "\x02" + strings.Repeat("\x00", 27)}})
 }
 
 // damagedFields returns values that a reservation cannot have.
@@ -313,7 +313,7 @@ func dump(addr string, who storage.Subject) (string, error) {
 // checkGuardForeign corrupts the state of guards: it is an error, and nothing is overwritten.
 func checkGuardForeign(store *redisstore.Store, addr string) error {
 	m := eachKind(time.Hour)[0]
-	put := func(d damage, t *storage.Ticket) error {
+	put := func(d damagedValue, t *storage.Ticket) error {
 		args := slices.Clone(d.make)
 		args[1] = d.key(t)
 		_, err := redistest.Command(addr, args...)
@@ -329,7 +329,7 @@ func checkGuardForeign(store *redisstore.Store, addr string) error {
 		}
 	}
 	// A group that only holds.
-	d := damage{"text for reservations", theReservations, []string{"SET", "KEY", "text"}}
+	d := damagedValue{"text for reservations", theReservations, []string{"SET", "KEY", "text"}}
 	t := one(monday, stranger(), charge(m, 1))
 	if err := put(d, t); err != nil {
 		return err
@@ -384,7 +384,7 @@ func settleForeign(store *redisstore.Store, addr string) error {
 		}
 		for _, m := range meters {
 			kinds := foreigners(m.Kind)
-			for _, f := range []foreign{kinds[1], kinds[3], kinds[len(kinds)-1], kinds[len(kinds)-2]} {
+			for _, f := range []foreignValue{kinds[1], kinds[3], kinds[len(kinds)-1], kinds[len(kinds)-2]} {
 				if err := try(fmt.Sprintf("%v: %s", m, f.name), func(t *storage.Ticket) []string {
 					return append([]string{f.make[0], keyOf(t.Groups[0].Subject, m)}, f.make[2:]...)
 				}); err != nil {
@@ -400,7 +400,7 @@ func settleForeign(store *redisstore.Store, addr string) error {
 func resetForeign(store *redisstore.Store, addr string) error {
 	for _, m := range eachKind(time.Hour) {
 		kinds := foreigners(m.Kind)
-		for _, f := range []foreign{kinds[0], kinds[3], kinds[len(kinds)-1], kinds[len(kinds)-2]} {
+		for _, f := range []foreignValue{kinds[0], kinds[3], kinds[len(kinds)-1], kinds[len(kinds)-2]} {
 			who := stranger()
 			args := slices.Clone(f.make)
 			for _, key := range []string{keyOf(who, m), reservationsKey(who)} {

@@ -20,10 +20,10 @@ import (
 )
 
 // A trace is a sequence of deeds for its own subjects.
-type trace []deed
+type trace []operationCheck
 
-// A deed is an operation on a store, and the answer it must give.
-type deed struct {
+// A operationCheck is an operation on a store, and the answer it must give.
+type operationCheck struct {
 	subjects []storage.Subject
 	check    func(store keeper) error
 }
@@ -48,7 +48,7 @@ type recorder struct {
 // record records a deed. ask must ask again each time, and return the whole answer.
 func (r *recorder) record(ask func(store keeper) (any, error), subjects ...storage.Subject) {
 	want, refused := ask(r.Model)
-	r.whole = append(r.whole, deed{subjects, func(store keeper) error {
+	r.whole = append(r.whole, operationCheck{subjects, func(store keeper) error {
 		got, err := ask(store)
 		if kind(err) != kind(refused) {
 			return fmt.Errorf("got error %v, want %v", err, refused)
@@ -284,7 +284,7 @@ func checkForeign(store *redisstore.Store, addr string) error {
 	var before []string
 	for _, m := range meters {
 		kinds := foreigners(m.Kind)
-		for _, f := range []foreign{kinds[0], kinds[3], kinds[len(kinds)-1], kinds[len(kinds)-2]} {
+		for _, f := range []foreignValue{kinds[0], kinds[3], kinds[len(kinds)-1], kinds[len(kinds)-2]} {
 			who := stranger()
 			args := slices.Clone(f.make)
 			args[1] = keyOf(who, m)

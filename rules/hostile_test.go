@@ -45,25 +45,25 @@ func TestCostPerByte(t *testing.T) {
 	}
 }
 
-// leaves is a context that ends after a number of checks.
-type leaves struct {
+// endingContext is a context that ends after a number of checks.
+type endingContext struct {
 	context.Context
 	looks int
 }
 
-func (l *leaves) Err() error {
+func (l *endingContext) Err() error {
 	if l.looks--; l.looks < 0 {
 		return context.Canceled
 	}
 	return nil
 }
 
-func (l *leaves) Value(any) any { return nil }
+func (l *endingContext) Value(any) any { return nil }
 
 // Whenever the context ends, while a document is read, compiled or indexed, the work ends.
 func TestWorkEndsWithItsContext(t *testing.T) {
 	files := []File{{Name: "a.yaml", Data: []byte(hostiledoc.Rules["values"](256 << 10))}}
-	whole := &leaves{t.Context(), 1 << 30}
+	whole := &endingContext{t.Context(), 1 << 30}
 	if _, _, err := CompileContext(whole, files, Options{Now: testNow}); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestWorkEndsWithItsContext(t *testing.T) {
 	}
 	for _, files := range [][]File{files, {files[0], {Name: "b.yaml", Data: []byte("rules: []")}}} {
 		for _, after := range []int{0, 1, looks / 4, looks / 2, looks - 2} {
-			ctx := &leaves{t.Context(), after}
+			ctx := &endingContext{t.Context(), after}
 			snapshot, _, err := CompileContext(ctx, files, Options{Now: testNow})
 			if snapshot != nil || !errors.Is(err, context.Canceled) || ctx.looks < -4 {
 				t.Errorf("%d files, gone after %d looks of %d: %v, then looked at %d times", len(files), after, looks, err, -ctx.looks)

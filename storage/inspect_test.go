@@ -11,12 +11,12 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// forgetful is a store that cannot list reservations.
-type forgetful struct{ *storetest.Model }
+// forgetfulStore is a store that cannot list reservations.
+type forgetfulStore struct{ *storetest.Model }
 
 var errForgotten = errors.New("forgotten")
 
-func (forgetful) Reservations(context.Context, algorithm.Instant, storage.Subject, int) ([]storage.Reservation, int64, error) {
+func (forgetfulStore) Reservations(context.Context, algorithm.Instant, storage.Subject, int) ([]storage.Reservation, int64, error) {
 	return nil, 0, errForgotten
 }
 
@@ -57,7 +57,7 @@ func TestInspect(t *testing.T) {
 	if _, err := storage.Inspect(ctx, store, now, nil, 1); !errors.Is(err, algorithm.ErrInvalid) {
 		t.Errorf("nothing to inspect: %v", err)
 	}
-	if _, err := storage.Inspect(ctx, forgetful{store}, now, []storage.Group{search}, 1); !errors.Is(err, errForgotten) {
+	if _, err := storage.Inspect(ctx, forgetfulStore{store}, now, []storage.Group{search}, 1); !errors.Is(err, errForgotten) {
 		t.Errorf("a store that cannot say what is reserved: %v", err)
 	}
 }

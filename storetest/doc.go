@@ -4,7 +4,7 @@
 //
 //	func TestContract(t *testing.T) { storetest.Run(t, open) }
 //
-// A store must be [Able]: besides deciding, it must settle, ban, reset, inspect and charge late. A [Suite]
+// A store must be [CompleteStore]: besides deciding, it must settle, ban, reset, inspect and charge late. A [Suite]
 // that is Plain needs decisions only. The parts, each also a method of Suite:
 //
 //	Scenarios     examples with their expected numbers, in testdata/*.scenario

@@ -56,7 +56,7 @@ func checkEndedContexts(nodes []storage.Store) error {
 	if err != nil {
 		return err
 	}
-	node := nodes[0].(Able)
+	node := nodes[0].(CompleteStore)
 	g := group(m, 3)
 	g.Subject = who[0]
 	g.Penalty = must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())

@@ -75,13 +75,13 @@ func checkLongLog(nodes []storage.Store) error {
 	start := scenarioStart
 	for _, v := range []struct {
 		name    string
-		late    []flow
+		late    []amountChange
 		charged int64
 	}{
-		{"before the last ones", []flow{{start, 3}, {start + 199, 4}}, 0},
-		{"one of two before them", []flow{{start + 199, 3}, {start + 200, 4}}, 4},
-		{"between two", []flow{{start + 200, 1}, {start + 700, 2}, {start + 700, 3}}, 6},
-		{"behind all", []flow{{start + entries, 1}, {start + 2*entries, 2}}, 3},
+		{"before the last ones", []amountChange{{start, 3}, {start + 199, 4}}, 0},
+		{"one of two before them", []amountChange{{start + 199, 3}, {start + 200, 4}}, 4},
+		{"between two", []amountChange{{start + 200, 1}, {start + 700, 2}, {start + 700, 3}}, 6},
+		{"behind all", []amountChange{{start + entries, 1}, {start + 2*entries, 2}}, 3},
 	} {
 		who := []storage.Subject{newcomer()}
 		for i := range algorithm.Instant(entries) {
@@ -102,7 +102,7 @@ func checkLongLog(nodes []storage.Store) error {
 		// The sum shows how much was charged, and how it falls over time shows where.
 		admitted := slices.Clone(v.late[len(v.late)-kept(v.late, v.charged):])
 		for i := range algorithm.Instant(entries) {
-			admitted = append(admitted, flow{start + 1 + i, 1})
+			admitted = append(admitted, amountChange{start + 1 + i, 1})
 		}
 		for _, at := range []algorithm.Instant{now, start + 199, start + 200, start + 201, start + 699, start + 700, start + entries, start + 2*entries, start + 2*entries + 1} {
 			if at < now {
@@ -122,7 +122,7 @@ func checkLongLog(nodes []storage.Store) error {
 }
 
 // kept returns how many of the newest entries make up a sum.
-func kept(late []flow, sum int64) (n int) {
+func kept(late []amountChange, sum int64) (n int) {
 	for i := len(late) - 1; i >= 0 && sum > 0; i-- {
 		sum -= late[i].amount
 		n++

@@ -50,9 +50,9 @@ func (s Suite) Exactly(t *testing.T) {
 	})
 }
 
-// A rush is a limit that many clients hit at once. On the real clock its window is so long that nothing
+// A concurrentTrial is a limit that many clients hit at once. On the real clock its window is so long that nothing
 // becomes free during the rush.
-type rush struct {
+type concurrentTrial struct {
 	name     string
 	limit    algorithm.Limit
 	prepare  []step // before the clients start
@@ -62,7 +62,7 @@ type rush struct {
 	apart    bool              // for another subject
 }
 
-var rushes = []rush{
+var rushes = []concurrentTrial{
 	{name: "fixed window", limit: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: algorithm.MaxWindow}},
 	{name: "calendar year", limit: algorithm.Limit{Algorithm: algorithm.FixedWindow, Period: algorithm.Year}},
 	{name: "sliding window log", limit: algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Window: time.Hour}},
@@ -82,7 +82,7 @@ var wide = []algorithm.Limit{
 
 // trials starts 10·L clients for limits of 5 to 10, repeatedly and with new subjects, and includes 50 and
 // 100 clients at a limit of 10.
-func (r rush) trials(nodes []storage.Store, n int) error {
+func (r concurrentTrial) trials(nodes []storage.Store, n int) error {
 	return trials(n, 8, func(i int) error {
 		trial := r
 		count := int64(5 + i%6)
@@ -105,7 +105,7 @@ func (r rush) trials(nodes []storage.Store, n int) error {
 func minuteRush(nodes []storage.Store, n int) error {
 	algorithms := []algorithm.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindowLog, algorithm.SlidingWindowCounter, algorithm.TokenBucket}
 	return trials(n, 8, func(i int) error {
-		r := rush{
+		r := concurrentTrial{
 			limit: algorithm.Limit{Algorithm: algorithms[i%len(algorithms)], Count: 10, Window: time.Minute},
 			now:   scenarioStart + algorithm.Instant(i),
 		}
@@ -119,7 +119,7 @@ func fadingRush(nodes []storage.Store, n int) error {
 	limit := algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 8, Window: time.Minute}
 	wide := limit.MustCompile()
 	limit.Count = 5
-	r := rush{limit: limit, now: scenarioStart.Add(105 * time.Second), prepare: []step{
+	r := concurrentTrial{limit: limit, now: scenarioStart.Add(105 * time.Second), prepare: []step{
 		one(scenarioStart, wide, 8, 0, 0),
 		one(scenarioStart.Add(105*time.Second), wide, 2, 0, 0),
 	}}
@@ -131,7 +131,7 @@ func fadingRush(nodes []storage.Store, n int) error {
 var errTornWindow = errors.New("the window ended during the rush")
 
 // once runs one rush of clients on new subjects.
-func (r rush) once(nodes []storage.Store, callers, admitted int) error {
+func (r concurrentTrial) once(nodes []storage.Store, callers, admitted int) error {
 	for {
 		if err := r.attempt(nodes, callers, admitted); !errors.Is(err, errTornWindow) {
 			return err
@@ -139,7 +139,7 @@ func (r rush) once(nodes []storage.Store, callers, admitted int) error {
 	}
 }
 
-func (r rush) attempt(nodes []storage.Store, callers, admitted int) error {
+func (r concurrentTrial) attempt(nodes []storage.Store, callers, admitted int) error {
 	m, err := r.limit.Compile()
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (r rush) attempt(nodes []storage.Store, callers, admitted int) error {
 }
 
 // release makes all requests at once, from as many goroutines, over all nodes.
-func (r rush) release(nodes []storage.Store, callers int, groups []storage.Group) ([]storage.Outcome, error) {
+func (r concurrentTrial) release(nodes []storage.Store, callers int, groups []storage.Group) ([]storage.Outcome, error) {
 	outs := make([]storage.Outcome, callers)
 	err := atOnce(callers, func(i int) error {
 		t := &storage.Ticket{Now: r.now, MaxDelay: r.maxDelay, Nonce: uint64(i + 1), Groups: groups}
@@ -223,7 +223,7 @@ func inOrder(m *algorithm.Meter, outs []storage.Outcome) error {
 }
 
 // leftBehind checks that every limit is charged for what passed and nothing else.
-func (r rush) leftBehind(node storage.Store, groups []storage.Group, admitted int64) error {
+func (r concurrentTrial) leftBehind(node storage.Store, groups []storage.Group, admitted int64) error {
 	if len(r.prepare) > 0 {
 		return nil // the charges are not only from this rush
 	}

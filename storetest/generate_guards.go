@@ -17,15 +17,15 @@ type rule struct {
 	calls   []storage.CallID // few, so that duplicates are common
 	plain   bool             // requests only: nothing is settled, banned or reset
 
-	named   []named             // what can be settled or released, the newest last
+	named   []takenNonce        // what can be settled or released, the newest last
 	moments []algorithm.Instant // at which answers change, the newest last
 	settled *step               // the last settlement
 	charged *step               // the last late charge
 	called  algorithm.Instant   // when the last request was made
 }
 
-// named is what was taken under a nonce.
-type named struct {
+// takenNonce is what was taken under a nonce.
+type takenNonce struct {
 	who     int
 	nonce   uint64
 	charges []algorithm.Charge
@@ -196,7 +196,7 @@ func (g *generator) settlement() (step, bool) {
 		}
 		return step{settle: &s, who: again.who, node: g.r.IntN(g.nodes)}, true
 	}
-	taken := named{g.r.IntN(g.cast), pick(g.r, g.nonces...), g.charges()}
+	taken := takenNonce{g.r.IntN(g.cast), pick(g.r, g.nonces...), g.charges()}
 	if n := len(g.rule.named); n > 0 && often(g.r, 90) {
 		taken = g.rule.named[max(0, n-1-g.r.IntN(6))]
 	}
@@ -293,7 +293,7 @@ func (g *generator) learn(s *step, a *answer) {
 		for i := range s.ticket.Groups {
 			group, out := &s.ticket.Groups[i], &a.outcome.Groups[i]
 			if out.Nonce != 0 {
-				r.named = append(r.named, named{s.who[i], out.Nonce, takenBy(group, out)})
+				r.named = append(r.named, takenNonce{s.who[i], out.Nonce, takenBy(group, out)})
 			}
 			if group.Reserve != 0 && out.Taken {
 				g.moment(g.now.Add(group.Reserve))

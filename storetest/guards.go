@@ -29,7 +29,7 @@ func (s Suite) Guards(t *testing.T) {
 type guard struct {
 	name string
 	able bool // needs more than decisions
-	tell func(t *tale) error
+	tell func(t *liveTrace) error
 }
 
 var guards = []guard{
@@ -57,7 +57,7 @@ var guards = []guard{
 
 func (g guard) hold(nodes []storage.Store, seed uint64, n int) error {
 	return trials(n, workers, func(trial int) error {
-		t := &tale{r: random(seed, trial), nodes: nodes, cast: newcomers(2), now: scenarioStart}
+		t := &liveTrace{r: random(seed, trial), nodes: nodes, cast: newcomers(2), now: scenarioStart}
 		if err := g.tell(t); err != nil {
 			return fmt.Errorf("trace %d: %w, after:\n%s", trial, err, describe(t.steps, 0))
 		}
@@ -65,8 +65,8 @@ func (g guard) hold(nodes []storage.Store, seed uint64, n int) error {
 	})
 }
 
-// A tale is a trace that is made up while it is played for new subjects.
-type tale struct {
+// A liveTrace is a trace that is made up while it is played for new subjects.
+type liveTrace struct {
 	r     *rand.Rand
 	nodes []storage.Store
 	cast  []storage.Subject
@@ -74,7 +74,7 @@ type tale struct {
 	steps []step
 }
 
-func (t *tale) play(s step) (*answer, error) {
+func (t *liveTrace) play(s step) (*answer, error) {
 	s.node = t.r.IntN(len(t.nodes))
 	t.steps = append(t.steps, s)
 	a, err := play(t.nodes, t.cast, &s)
@@ -82,7 +82,7 @@ func (t *tale) play(s step) (*answer, error) {
 }
 
 // ask makes a request of one group for the first subject of the cast.
-func (t *tale) ask(g storage.Group) (*storage.Outcome, error) {
+func (t *liveTrace) ask(g storage.Group) (*storage.Outcome, error) {
 	s := asked(t.now, t.r.Uint64()|1, g)
 	s.ticket.MaxDelay = algorithm.AnyDelay
 	a, err := t.play(s)
@@ -93,7 +93,7 @@ func (t *tale) ask(g storage.Group) (*storage.Outcome, error) {
 }
 
 // peek returns the numbers of a meter.
-func (t *tale) peek(m *algorithm.Meter) (algorithm.Decision, error) {
+func (t *liveTrace) peek(m *algorithm.Meter) (algorithm.Decision, error) {
 	out, err := t.ask(storage.Group{Charges: []algorithm.Charge{{Meter: m}}})
 	if err != nil {
 		return algorithm.Decision{}, err
@@ -102,7 +102,7 @@ func (t *tale) peek(m *algorithm.Meter) (algorithm.Decision, error) {
 }
 
 // wait advances time: not at all, a little, up to twice the span, or by exactly the span.
-func (t *tale) wait(span time.Duration) {
+func (t *liveTrace) wait(span time.Duration) {
 	µs := span.Microseconds()
 	switch t.r.IntN(6) {
 	case 0, 1:

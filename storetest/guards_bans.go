@@ -10,7 +10,7 @@ import (
 )
 
 // strikesAsListed keeps the strikes of a series as a list and the bans as a count.
-func strikesAsListed(t *tale) error {
+func strikesAsListed(t *liveTrace) error {
 	m, p := perMinute(1+t.r.Int64N(3)), t.penalty()
 	var (
 		strikes []algorithm.Instant
@@ -60,7 +60,7 @@ func strikesAsListed(t *tale) error {
 }
 
 // penalty returns terms that a trace of some dozen requests exhausts completely.
-func (t *tale) penalty() *algorithm.Penalty {
+func (t *liveTrace) penalty() *algorithm.Penalty {
 	terms := algorithm.PenaltyTerms{
 		After: 1 + t.r.Int64N(4), Within: pick(t.r, time.Second, time.Minute, 5*time.Minute),
 		ForgiveAfter: pick(t.r, time.Second, time.Minute, time.Hour),
@@ -74,7 +74,7 @@ func (t *tale) penalty() *algorithm.Penalty {
 
 // bansUnderAnyClock: whatever the clock does, the rest of a ban never exceeds its length, and its length is
 // one of the rule's or was set manually.
-func bansUnderAnyClock(t *tale) error {
+func bansUnderAnyClock(t *liveTrace) error {
 	m, p := perMinute(1), t.penalty()
 	longest := slices.Max(p.Terms().Bans)
 	var bans int64
@@ -117,7 +117,7 @@ func bansUnderAnyClock(t *tale) error {
 }
 
 // bannedTouchesNothing: after a ban, the state is as if there had been no requests during it.
-func bannedTouchesNothing(t *tale) error {
+func bannedTouchesNothing(t *liveTrace) error {
 	r := t.r
 	m := smallMeter(r, kinds[r.IntN(len(kinds))])
 	if l := m.Limit(); often(r, 50) {
@@ -150,7 +150,7 @@ func bannedTouchesNothing(t *tale) error {
 }
 
 // foreignDenials: denials by another rule, and of costs that can never pass, are not strikes.
-func foreignDenials(t *tale) error {
+func foreignDenials(t *liveTrace) error {
 	p := must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())
 	own, foreign := perMinute(2), algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 0, Window: time.Minute}.MustCompile()
 	both := func(cost int64) step {
@@ -191,7 +191,7 @@ func foreignDenials(t *tale) error {
 }
 
 // bansByHand: denied to the last microsecond, and a lift takes effect at once.
-func bansByHand(t *tale) error {
+func bansByHand(t *liveTrace) error {
 	m, p := perMinute(100), t.penalty()
 	g := group(m, 1)
 	g.Penalty = p
@@ -231,7 +231,7 @@ func bansByHand(t *tale) error {
 }
 
 // resetForgets: after a reset a subject is like new, except for the records of its requests.
-func resetForgets(t *tale) error {
+func resetForgets(t *liveTrace) error {
 	m := smallMeter(t.r, kinds[t.r.IntN(len(kinds))])
 	p := t.penalty()
 	g := group(m, 1)

@@ -8,7 +8,7 @@ import (
 )
 
 // lateMeter returns a small meter that can be charged late, with or without an overdraft.
-func (t *tale) lateMeter() *algorithm.Meter {
+func (t *liveTrace) lateMeter() *algorithm.Meter {
 	for {
 		l := smallMeter(t.r, pick(t.r, kinds...)).Limit()
 		if l.Overdraft = 0; often(t.r, 50) {
@@ -21,12 +21,12 @@ func (t *tale) lateMeter() *algorithm.Meter {
 }
 
 // admitBefore admits some requests in the last windows up to now, without the store.
-func (t *tale) admitBefore(m *algorithm.Meter) (lateAmount, []flow) {
+func (t *liveTrace) admitBefore(m *algorithm.Meter) (lateAmount, []amountChange) {
 	a := lateAmount{meter: m}
-	var admitted []flow
+	var admitted []amountChange
 	at := t.now - algorithm.Instant(t.r.Int64N(2*m.Window))
 	for range 1 + t.r.IntN(8) {
-		f := flow{at, 1 + t.r.Int64N(max(1, m.Capacity/4))}
+		f := amountChange{at, 1 + t.r.Int64N(max(1, m.Capacity/4))}
 		a.admit(f.at, f.amount)
 		admitted = append(admitted, f)
 		at += algorithm.Instant(t.r.Int64N(int64(t.now-at) + 1))
@@ -36,7 +36,7 @@ func (t *tale) admitBefore(m *algorithm.Meter) (lateAmount, []flow) {
 
 // lateCountsOnce charges a list of admissions late, and compares the resulting usage with what still counts
 // of that list by independent arithmetic.
-func lateCountsOnce(t *tale) error {
+func lateCountsOnce(t *liveTrace) error {
 	m := t.lateMeter()
 	most := m.Capacity + m.Overdraft
 	for range 6 {
@@ -87,7 +87,7 @@ func perWindow(m *algorithm.Meter) *algorithm.Meter {
 
 // stillCounts returns how much of the admissions, which are in order, counts at an instant that is not
 // earlier.
-func stillCounts(m *algorithm.Meter, admitted []flow, now algorithm.Instant) (sum float64) {
+func stillCounts(m *algorithm.Meter, admitted []amountChange, now algorithm.Instant) (sum float64) {
 	windows := func(at algorithm.Instant) int64 { return int64(at) / m.Window }
 	last := now
 	for i, f := range admitted {
@@ -108,7 +108,7 @@ func stillCounts(m *algorithm.Meter, admitted []flow, now algorithm.Instant) (su
 				sum += amount * left
 			}
 		default:
-			if n, _ := held(m, []flow{f}, now); n > 0 {
+			if n, _ := held(m, []amountChange{f}, now); n > 0 {
 				sum += amount
 			}
 		}
@@ -128,7 +128,7 @@ func drained(m *algorithm.Meter, level float64, from, to algorithm.Instant) floa
 	return max(0, level-float64(m.Count)*float64(ticks)/float64(m.Ticks))
 }
 
-func (t *tale) chargeLate(s step) error {
+func (t *liveTrace) chargeLate(s step) error {
 	a, err := t.play(s)
 	if err == nil && a.refusal != nil {
 		err = a.refusal
@@ -139,7 +139,7 @@ func (t *tale) chargeLate(s step) error {
 // lateHarmsNobody charges late with the dates of a wrong clock. Usage never falls, nor exceeds what the
 // overdraft allows; nothing is blocked longer than the limit could block it; and other subjects are not
 // affected.
-func lateHarmsNobody(t *tale) error {
+func lateHarmsNobody(t *liveTrace) error {
 	m := t.lateMeter()
 	if _, err := t.ask(group(m, m.Capacity)); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 // leasesAsHeld tracks who holds a permit and until when: never more than the limit, no denial while there
 // are fewer, and only a live permit is released or renewed.
-func leasesAsHeld(t *tale) error {
+func leasesAsHeld(t *liveTrace) error {
 	const ttl = time.Minute
 	m := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 1 + t.r.Int64N(4), Window: ttl}.MustCompile()
 	expiry := map[uint64]algorithm.Instant{}

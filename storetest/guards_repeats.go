@@ -14,7 +14,7 @@ func repeats(ttl time.Duration, replays, budget int64, window time.Duration) *al
 }
 
 // repeatsAsAgreed records when each id was first seen and counts its duplicates.
-func repeatsAsAgreed(t *tale) error {
+func repeatsAsAgreed(t *liveTrace) error {
 	m := perMinute(3 + t.r.Int64N(5))
 	ttl, replays, budget := pick(t.r, time.Second, time.Minute, 3*time.Minute), 1+t.r.Int64N(3), t.r.Int64N(5)
 	g := group(m, 1)
@@ -58,19 +58,19 @@ func repeatsAsAgreed(t *tale) error {
 }
 
 // oneIDOften: the limit and the budget, and not one more.
-func oneIDOften(t *tale) error {
+func oneIDOften(t *liveTrace) error {
 	budget, replays := 1+t.r.Int64N(5), pick[int64](t.r, 1, 2, algorithm.MaxReplays)
 	return t.burst(10, budget, replays, 50, func(int) int { return 0 }, 10+budget)
 }
 
 // everyIDFourTimes: a client that makes up ids gets no more than the budget for it.
-func everyIDFourTimes(t *tale) error {
+func everyIDFourTimes(t *liveTrace) error {
 	budget := 1 + t.r.Int64N(5)
 	return t.burst(10, budget, 3, 200, func(i int) int { return i / 4 }, 10+budget)
 }
 
 // burst makes requests at one instant and counts those that pass.
-func (t *tale) burst(limit, budget, replays int64, calls int, id func(i int) int, want int64) error {
+func (t *liveTrace) burst(limit, budget, replays int64, calls int, id func(i int) int, want int64) error {
 	g := group(perMinute(limit), 1)
 	g.Dedup = repeats(time.Minute, replays, budget, time.Minute)
 	var allowed, used int64
@@ -92,7 +92,7 @@ func (t *tale) burst(limit, budget, replays int64, calls int, id func(i int) int
 }
 
 // repeatsForMinutes: in any minute, at most the limit plus the budget pass, whatever the ids.
-func repeatsForMinutes(t *tale) error {
+func repeatsForMinutes(t *liveTrace) error {
 	const limit = 10
 	budget, ids := 1+t.r.Int64N(3), 1+t.r.IntN(40)
 	g := group(perMinute(limit), 1)
@@ -116,7 +116,7 @@ func repeatsForMinutes(t *tale) error {
 
 // duplicatesOverLogs: with a sliding log, no trailing window holds more than limit plus budget, wherever
 // fixed windows begin.
-func duplicatesOverLogs(t *tale) error {
+func duplicatesOverLogs(t *liveTrace) error {
 	const limit, window = 10, time.Minute
 	budget, ids := 1+t.r.Int64N(4), 1+t.r.IntN(40)
 	g := group(algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: limit, Window: window}.MustCompile(), 1)
@@ -141,7 +141,7 @@ func duplicatesOverLogs(t *tale) error {
 
 // duplicatesHoldPermits: however many ids are sent twice, no more requests run than there are permits. A
 // duplicate is charged nothing, and releasing what it took does not release the original's permit.
-func duplicatesHoldPermits(t *tale) error {
+func duplicatesHoldPermits(t *liveTrace) error {
 	const ttl = time.Minute
 	permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 1 + t.r.Int64N(3), Window: ttl}.MustCompile()
 	quota := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: algorithm.MaxCount, Window: algorithm.MaxWindow}.MustCompile()
@@ -209,7 +209,7 @@ func duplicatesHoldPermits(t *tale) error {
 }
 
 // endOne releases the permit of one running request, and no other.
-func (t *tale) endOne(running map[uint64]algorithm.Instant, permits *algorithm.Meter) error {
+func (t *liveTrace) endOne(running map[uint64]algorithm.Instant, permits *algorithm.Meter) error {
 	for nonce := range running {
 		a, err := t.play(settled(storage.Settlement{Now: t.now, Nonce: nonce, Verb: storage.Release, Charges: group(permits, 1).Charges}))
 		if err != nil {
@@ -226,7 +226,7 @@ func (t *tale) endOne(running map[uint64]algorithm.Instant, permits *algorithm.M
 
 // deniedIDs: a denied request leaves no record, so its retry is not a duplicate, and it passes after its
 // retry-after.
-func deniedIDs(t *tale) error {
+func deniedIDs(t *liveTrace) error {
 	m := smallMeter(t.r, pick(t.r, algorithm.KindWindow, algorithm.KindBucket, algorithm.KindLog, algorithm.KindCounter))
 	g := group(m, 1)
 	g.Dedup = repeats(algorithm.MaxDedupTTL, algorithm.MaxReplays, 100, algorithm.MaxWindow)

@@ -8,14 +8,14 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A flow is what a limit gained or lost at an instant.
-type flow struct {
+// A amountChange is what a limit gained or lost at an instant.
+type amountChange struct {
 	at     algorithm.Instant
 	amount int64
 }
 
-// open is a reservation that a trace may still settle.
-type open struct {
+// openReservation is a reservation that a trace may still settle.
+type openReservation struct {
 	nonce uint64
 	cost  int64
 	at    algorithm.Instant
@@ -23,10 +23,10 @@ type open struct {
 
 // settlesWithin reserves and settles at random and keeps a list of charges and refunds. According to that
 // list no limit is ever exceeded, and no request is denied without cause where the algorithm is exact.
-func settlesWithin(t *tale) error {
+func settlesWithin(t *liveTrace) error {
 	m := returning(t.r)
-	var flows []flow
-	var opened []open
+	var flows []amountChange
+	var opened []openReservation
 	for range 60 {
 		t.wait(time.Duration(m.Window/max(1, m.Count)) * time.Microsecond)
 		if often(t.r, 5) {
@@ -52,9 +52,9 @@ func settlesWithin(t *tale) error {
 	return nil
 }
 
-func (t *tale) reserveOrSettle(m *algorithm.Meter, opened *[]open, flows *[]flow) (d algorithm.Decision, err error) {
+func (t *liveTrace) reserveOrSettle(m *algorithm.Meter, opened *[]openReservation, flows *[]amountChange) (d algorithm.Decision, err error) {
 	if len(*opened) == 0 || often(t.r, 50) {
-		o := open{t.r.Uint64() | 1, 1 + t.r.Int64N(m.Capacity), t.now}
+		o := openReservation{t.r.Uint64() | 1, 1 + t.r.Int64N(m.Capacity), t.now}
 		s := asked(t.now, o.nonce, group(m, o.cost))
 		s.ticket.Groups[0].Reserve = storage.MaxReserve
 		a, err := t.play(s)
@@ -63,7 +63,7 @@ func (t *tale) reserveOrSettle(m *algorithm.Meter, opened *[]open, flows *[]flow
 		}
 		if a.outcome.Allowed {
 			*opened = append(*opened, o)
-			*flows = append(*flows, flow{t.now, o.cost})
+			*flows = append(*flows, amountChange{t.now, o.cost})
 		}
 		return a.outcome.Decisions[0], nil
 	}
@@ -84,7 +84,7 @@ func (t *tale) reserveOrSettle(m *algorithm.Meter, opened *[]open, flows *[]flow
 		*opened = append((*opened)[:i], (*opened)[i+1:]...)
 		switch more := s.Cost(0) - o.cost; {
 		case more > 0:
-			*flows = append(*flows, flow{t.now, more})
+			*flows = append(*flows, amountChange{t.now, more})
 		case counts(m, o.at, t.now):
 			*flows = append(*flows, givenBack(m, o.at, t.now, more))
 		}
@@ -107,15 +107,15 @@ func counts(m *algorithm.Meter, at, now algorithm.Instant) bool {
 
 // givenBack returns the flow of a refund. It is dated at the time of the refund, except where the algorithm
 // uses the date of the charge.
-func givenBack(m *algorithm.Meter, at, now algorithm.Instant, amount int64) flow {
+func givenBack(m *algorithm.Meter, at, now algorithm.Instant, amount int64) amountChange {
 	if m.Kind == algorithm.KindLog || m.Kind == algorithm.KindCounter {
-		return flow{at, amount}
+		return amountChange{at, amount}
 	}
-	return flow{now, amount}
+	return amountChange{now, amount}
 }
 
 // exceeded checks what ends now against what the algorithm promises.
-func exceeded(m *algorithm.Meter, flows []flow, now algorithm.Instant) error {
+func exceeded(m *algorithm.Meter, flows []amountChange, now algorithm.Instant) error {
 	switch m.Kind {
 	case algorithm.KindBucket, algorithm.KindInterval:
 		var sum int64
@@ -148,7 +148,7 @@ func exceeded(m *algorithm.Meter, flows []flow, now algorithm.Instant) error {
 }
 
 // held returns what counts at an instant, where the algorithm is exact.
-func held(m *algorithm.Meter, flows []flow, now algorithm.Instant) (sum int64, exact bool) {
+func held(m *algorithm.Meter, flows []amountChange, now algorithm.Instant) (sum int64, exact bool) {
 	for _, f := range flows {
 		switch m.Kind {
 		case algorithm.KindWindow, algorithm.KindCalendar:
@@ -168,7 +168,7 @@ func held(m *algorithm.Meter, flows []flow, now algorithm.Instant) (sum int64, e
 
 // givenBackOnce: a settlement takes effect once, the same one again changes nothing, and any other is
 // refused.
-func givenBackOnce(t *tale) error {
+func givenBackOnce(t *liveTrace) error {
 	m := returning(t.r)
 	cost := 1 + t.r.Int64N(m.Capacity)
 	g := group(m, cost)
@@ -211,7 +211,7 @@ func givenBackOnce(t *tale) error {
 
 // settlementsStrikeOnce: strikes of settlements count towards a ban as denials do, each once, however often and
 // with whatever it is sent again.
-func settlementsStrikeOnce(t *tale) error {
+func settlementsStrikeOnce(t *liveTrace) error {
 	m := perMinute(1000)
 	after := 1 + t.r.Int64N(4)
 	p := must(algorithm.PenaltyTerms{After: after, Within: time.Hour, Bans: []time.Duration{time.Minute}, ForgiveAfter: 24 * time.Hour}.Compile())
@@ -255,7 +255,7 @@ func settlementsStrikeOnce(t *tale) error {
 }
 
 // overdraftEnds: a request passes if one is left, takes what there is room for, and no more.
-func overdraftEnds(t *tale) error {
+func overdraftEnds(t *liveTrace) error {
 	var m *algorithm.Meter
 	for m == nil {
 		l := smallMeter(t.r, pick(t.r, kinds...)).Limit()

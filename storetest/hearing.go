@@ -5,33 +5,33 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A hearing is one group while the ledger decides it: its guards, around its charges.
-type hearing struct {
+// A groupDecision is one group while the ledger decides it: its guards, around its charges.
+type groupDecision struct {
 	*storage.Group
 	ticket  *storage.Ticket
 	now     algorithm.Instant
-	charges []*weighing
+	charges []*chargeDecision
 
 	sight        storage.GuardResult
-	wrongPenalty bool      // the penalty's state was written by a wrong clock
-	budget       *weighing // for a duplicate
+	wrongPenalty bool            // the penalty's state was written by a wrong clock
+	budget       *chargeDecision // for a duplicate
 }
 
-func newHearing(t *storage.Ticket, g *storage.Group, now algorithm.Instant) *hearing {
-	h := &hearing{Group: g, ticket: t, now: now}
+func newHearing(t *storage.Ticket, g *storage.Group, now algorithm.Instant) *groupDecision {
+	h := &groupDecision{Group: g, ticket: t, now: now}
 	for _, c := range g.Charges {
 		h.charges = append(h.charges, h.weighing(c))
 	}
 	return h
 }
 
-func (h *hearing) weighing(c algorithm.Charge) *weighing {
-	return &weighing{Charge: c, account: account{h.Subject, c.Meter.Fingerprint}, now: h.now, ticket: h.ticket, cost: c.Need()}
+func (h *groupDecision) weighing(c algorithm.Charge) *chargeDecision {
+	return &chargeDecision{Charge: c, account: stateKey{h.Subject, c.Meter.Fingerprint}, now: h.now, ticket: h.ticket, cost: c.Need()}
 }
 
 // hear checks everything and writes nothing: first the ban, then whether it is a duplicate, then the
 // charges.
-func (h *hearing) hear(l ledger) {
+func (h *groupDecision) hear(l ledger) {
 	if h.Penalty != nil {
 		state := l.balances[h.penaltyAccount()].penalty
 		h.sight.Penalty, h.sight.Banned, h.wrongPenalty = h.Penalty.Weigh(state, h.now)
@@ -39,7 +39,7 @@ func (h *hearing) hear(l ledger) {
 		l.tally.see("forgiven", state.Packed() != 0 && h.sight.Penalty.Packed() == 0)
 	}
 	if h.Remembers() && !h.sight.Banned {
-		h.sight.First = l.calls[callOf{h.Subject, h.Call}]
+		h.sight.First = l.calls[callKey{h.Subject, h.Call}]
 		h.budget = h.weighing(algorithm.Charge{Meter: h.Dedup.Budget, Cost: 1})
 		h.budget.weigh(l.balances[h.budget.account])
 		affordable := h.budget.found.Passes
@@ -56,11 +56,13 @@ func (h *hearing) hear(l ledger) {
 	}
 }
 
-func (h *hearing) penaltyAccount() account { return account{h.Subject, algorithm.PenaltyFingerprint} }
+func (h *groupDecision) penaltyAccount() stateKey {
+	return stateKey{h.Subject, algorithm.PenaltyFingerprint}
+}
 
-func (h *hearing) passes() bool { return h.Passes(h.found(), &h.sight) }
+func (h *groupDecision) passes() bool { return h.Passes(h.found(), &h.sight) }
 
-func (h *hearing) found() (found []storage.ChargeResult) {
+func (h *groupDecision) found() (found []storage.ChargeResult) {
 	for _, w := range h.charges {
 		found = append(found, w.found)
 	}
@@ -68,7 +70,7 @@ func (h *hearing) found() (found []storage.ChargeResult) {
 }
 
 // conclude writes the result of the verdict on all groups that are decided together.
-func (h *hearing) conclude(l ledger, pass bool) {
+func (h *groupDecision) conclude(l ledger, pass bool) {
 	isNew := !h.sight.Banned && !h.sight.Replay
 	for _, w := range h.charges {
 		after, write := w.conclude(pass, isNew || h.sight.Replay && w.TakesPermit())
@@ -82,12 +84,12 @@ func (h *hearing) conclude(l ledger, pass bool) {
 	case h.sight.Replay && pass:
 		record := h.sight.First
 		record.Replays++
-		l.calls[callOf{h.Subject, h.Call}] = record
+		l.calls[callKey{h.Subject, h.Call}] = record
 		l.balances[h.budget.account] = h.budget.charged()
 	case isNew && h.IsStrike(h.found()):
 		h.sight.Penalty = h.Penalty.Strike(h.sight.Penalty, h.now)
-		l.balances[h.penaltyAccount()] = balance{penalty: h.sight.Penalty}
+		l.balances[h.penaltyAccount()] = stateValue{penalty: h.sight.Penalty}
 	case h.wrongPenalty && !h.sight.Replay && h.Spends():
-		l.balances[h.penaltyAccount()] = balance{penalty: h.sight.Penalty}
+		l.balances[h.penaltyAccount()] = stateValue{penalty: h.sight.Penalty}
 	}
 }

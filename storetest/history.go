@@ -34,12 +34,12 @@ type history struct {
 
 	mu    sync.Mutex
 	errs  []error
-	named []named
+	named []takenNonce
 	began time.Time
 }
 
-// An act is a step and the instants between which it was made.
-type act struct {
+// An timedStep is a step and the instants between which it was made.
+type timedStep struct {
 	step
 	called, returned algorithm.Instant
 }
@@ -60,7 +60,7 @@ func recordHistory(nodes []storage.Store, r *rand.Rand, p plot) (*history, error
 		mine := random(r.Uint64(), client)
 		wg.Go(func() {
 			for range historyCalls {
-				a := &act{step: h.next(mine)}
+				a := &timedStep{step: h.next(mine)}
 				a.node = mine.IntN(len(nodes))
 				if often(mine, 10) {
 					time.Sleep(time.Duration(mine.Int64N(int64(2 * time.Millisecond))))
@@ -73,7 +73,7 @@ func recordHistory(nodes []storage.Store, r *rand.Rand, p plot) (*history, error
 	return h, errors.Join(h.errs...)
 }
 
-func (h *history) make(nodes []storage.Store, client int, a *act) {
+func (h *history) make(nodes []storage.Store, client int, a *timedStep) {
 	called := time.Now()
 	got, err := play(nodes, h.cast, &a.step)
 	returned := time.Now()
@@ -86,7 +86,7 @@ func (h *history) make(nodes []storage.Store, client int, a *act) {
 	})
 	for i, g := range got.outcome.Groups {
 		if g.Nonce != 0 {
-			h.named = append(h.named, named{a.who[i], g.Nonce, takenBy(&a.ticket.Groups[i], &g)})
+			h.named = append(h.named, takenNonce{a.who[i], g.Nonce, takenBy(&a.ticket.Groups[i], &g)})
 		}
 	}
 }

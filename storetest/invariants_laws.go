@@ -8,19 +8,19 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A law relates decisions after the same history, which is played again for each of them.
-type law struct {
+// A historyLaw relates decisions after the same history, which is played again for each of them.
+type historyLaw struct {
 	name   string
 	broken func(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []step, now algorithm.Instant) error
 }
 
-var laws = []law{
+var laws = []historyLaw{
 	{"raising a limit never denies more", raising},
 	{"splitting a cost admits no more", splitting},
 	{"others change nothing", isolation},
 }
 
-func (l law) hold(nodes []storage.Store, seed uint64, n int) error {
+func (l historyLaw) hold(nodes []storage.Store, seed uint64, n int) error {
 	return trials(n, workers, func(trial int) error {
 		r := random(seed, trial)
 		m := smallMeter(r, kinds[trial%len(kinds)])

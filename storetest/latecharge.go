@@ -11,28 +11,28 @@ import (
 
 // chargeLate adds what still counts of a valid late charge, once.
 func (l ledger) chargeLate(c *storage.LateCharge, now algorithm.Instant) {
-	name := takenUnder{c.Subject, c.Nonce}
+	name := reservationKey{c.Subject, c.Nonce}
 	l.tally.see("late charge again", l.late[name])
 	if l.late[name] {
 		return
 	}
 	l.late[name] = true
 	for _, a := range c.Amounts {
-		where := account{c.Subject, a.Meter.Fingerprint}
+		where := stateKey{c.Subject, a.Meter.Fingerprint}
 		b := l.balances[where]
 		l.seeLate(&a, b, now)
 		if a.Meter.Kind == algorithm.KindLog {
 			if entries := a.Meter.LateEntries(b.entries, a.Log, now); len(entries) > 0 {
-				l.balances[where] = balance{entries: a.Meter.InsertLate(slices.Clone(b.entries), entries, now)}
+				l.balances[where] = stateValue{entries: a.Meter.InsertLate(slices.Clone(b.entries), entries, now)}
 			}
 		} else if state, added := a.Meter.AddLate(b.state, a.State, now); added {
-			l.balances[where] = balance{state: state}
+			l.balances[where] = stateValue{state: state}
 		}
 	}
 }
 
 // seeLate counts the result of a late amount.
-func (l ledger) seeLate(a *storage.LateAmount, b balance, now algorithm.Instant) {
+func (l ledger) seeLate(a *storage.LateAmount, b stateValue, now algorithm.Instant) {
 	if l.tally == nil {
 		return
 	}

@@ -8,29 +8,29 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// An account is what one state belongs to. Limits that differ only in count, burst or queue share one, so
+// An stateKey is what one state belongs to. Limits that differ only in count, burst or queue share one, so
 // that changing them keeps what was consumed.
-type account struct {
+type stateKey struct {
 	subject     storage.Subject
 	fingerprint uint64
 }
 
-// A balance is the content of an account: a state, the entries of a log or of permits, or the state of a
+// A stateValue is the content of an account: a state, the entries of a log or of permits, or the state of a
 // penalty. Balances are never changed, only replaced, so ledgers may share them.
-type balance struct {
+type stateValue struct {
 	state   algorithm.State
 	entries []algorithm.Entry
 	penalty algorithm.PenaltyState
 }
 
-// callOf identifies the record of an admitted request.
-type callOf struct {
+// callKey identifies the record of an admitted request.
+type callKey struct {
 	subject storage.Subject
 	call    storage.CallID
 }
 
-// takenUnder identifies a reservation.
-type takenUnder struct {
+// reservationKey identifies a reservation.
+type reservationKey struct {
 	subject storage.Subject
 	nonce   uint64
 }
@@ -38,19 +38,19 @@ type takenUnder struct {
 // A ledger is the whole state of a store. It defines, sequentially, what a ticket, a settlement, a ban or a
 // late charge does to it. [Model] guards it with a lock, and the linearizability check steps through it.
 type ledger struct {
-	balances     map[account]balance
-	calls        map[callOf]algorithm.Record
-	reservations map[takenUnder]storage.Reservation
-	late         map[takenUnder]bool // late charges that have taken effect
-	tally        *tally              // nil: no counting
+	balances     map[stateKey]stateValue
+	calls        map[callKey]algorithm.Record
+	reservations map[reservationKey]storage.Reservation
+	late         map[reservationKey]bool // late charges that have taken effect
+	tally        *tally                  // nil: no counting
 }
 
 func newLedger() ledger {
 	return ledger{
-		balances:     map[account]balance{},
-		calls:        map[callOf]algorithm.Record{},
-		reservations: map[takenUnder]storage.Reservation{},
-		late:         map[takenUnder]bool{},
+		balances:     map[stateKey]stateValue{},
+		calls:        map[callKey]algorithm.Record{},
+		reservations: map[reservationKey]storage.Reservation{},
+		late:         map[reservationKey]bool{},
 	}
 }
 
@@ -59,7 +59,7 @@ func (l ledger) clone() ledger {
 }
 
 func (l ledger) equal(other ledger) bool {
-	return maps.EqualFunc(l.balances, other.balances, func(a, b balance) bool {
+	return maps.EqualFunc(l.balances, other.balances, func(a, b stateValue) bool {
 		return a.state == b.state && a.penalty == b.penalty && slices.Equal(a.entries, b.entries)
 	}) && maps.Equal(l.calls, other.calls) && maps.EqualFunc(l.reservations, other.reservations, sameReservation) &&
 		maps.Equal(l.late, other.late)
@@ -72,7 +72,7 @@ func sameReservation(a, b storage.Reservation) bool {
 // take decides a valid ticket: first the groups that are decided together, then the independent ones, one
 // after the other, each seeing what was written before it.
 func (l ledger) take(t *storage.Ticket, now algorithm.Instant, out *storage.Outcome) {
-	var all, together []*hearing
+	var all, together []*groupDecision
 	for i := range t.Groups {
 		h := newHearing(t, &t.Groups[i], now)
 		all = append(all, h)
@@ -83,7 +83,7 @@ func (l ledger) take(t *storage.Ticket, now algorithm.Instant, out *storage.Outc
 	l.decide(together, t.Denied)
 	for _, h := range all {
 		if h.Alone {
-			l.decide([]*hearing{h}, false)
+			l.decide([]*groupDecision{h}, false)
 		}
 	}
 	var found []storage.ChargeResult
@@ -103,7 +103,7 @@ func (l ledger) take(t *storage.Ticket, now algorithm.Instant, out *storage.Outc
 
 // decide hears groups that pass all or none before it writes any of them. They may have been denied
 // elsewhere.
-func (l ledger) decide(groups []*hearing, denied bool) {
+func (l ledger) decide(groups []*groupDecision, denied bool) {
 	pass := !denied
 	for _, h := range groups {
 		h.hear(l)
@@ -115,7 +115,7 @@ func (l ledger) decide(groups []*hearing, denied bool) {
 }
 
 // remember keeps what can be repeated, settled or released according to the outcome.
-func (l ledger) remember(t *storage.Ticket, all []*hearing, out *storage.Outcome) {
+func (l ledger) remember(t *storage.Ticket, all []*groupDecision, out *storage.Outcome) {
 	decisions := out.Decisions
 	for i, h := range all {
 		mine := decisions[:len(h.Charges)]
@@ -135,10 +135,10 @@ func (l ledger) remember(t *storage.Ticket, all []*hearing, out *storage.Outcome
 			reservation.Receipts = append(reservation.Receipts, mine[j].Receipt)
 		}
 		if h.Remembers() {
-			l.calls[callOf{h.Subject, h.Call}] = record
+			l.calls[callKey{h.Subject, h.Call}] = record
 		}
 		if h.Reserve != 0 {
-			l.reservations[takenUnder{h.Subject, t.Nonce}] = reservation
+			l.reservations[reservationKey{h.Subject, t.Nonce}] = reservation
 		}
 	}
 }

@@ -49,7 +49,7 @@ func linearizable(nodes []storage.Store, r *rand.Rand, p plot) error {
 	model := porcupine.Model{
 		Init: func() any { return newLedger() },
 		Step: func(state, input, output any) (bool, any) {
-			return h.step(state.(ledger), input.(*act), output.(*answer))
+			return h.step(state.(ledger), input.(*timedStep), output.(*answer))
 		},
 		Equal: func(a, b any) bool { return a.(ledger).equal(b.(ledger)) },
 	}
@@ -64,7 +64,7 @@ func linearizable(nodes []storage.Store, r *rand.Rand, p plot) error {
 var errNotLinearizable = errors.New("not linearizable")
 
 // step reports whether the ledger gives the same answer, and returns the ledger after the step.
-func (h *history) step(before ledger, a *act, got *answer) (bool, ledger) {
+func (h *history) step(before ledger, a *timedStep, got *answer) (bool, ledger) {
 	after := before.clone()
 	var want answer
 	switch who := h.cast[a.who[0]]; {
@@ -92,7 +92,7 @@ func (h *history) step(before ledger, a *act, got *answer) (bool, ledger) {
 func bySubject(operations []porcupine.Operation) [][]porcupine.Operation {
 	parts := map[int][]porcupine.Operation{}
 	for _, op := range operations {
-		who := op.Input.(*act).who[0]
+		who := op.Input.(*timedStep).who[0]
 		parts[who] = append(parts[who], op)
 	}
 	var all [][]porcupine.Operation
@@ -105,7 +105,7 @@ func bySubject(operations []porcupine.Operation) [][]porcupine.Operation {
 func describeHistory(operations []porcupine.Operation) string {
 	var b strings.Builder
 	for _, op := range operations {
-		fmt.Fprintf(&b, "  client %d, %d..%d ns: %v\n      %s\n", op.ClientId, op.Call, op.Return, &op.Input.(*act).step, describeAnswer(op.Output.(*answer)))
+		fmt.Fprintf(&b, "  client %d, %d..%d ns: %v\n      %s\n", op.ClientId, op.Call, op.Return, &op.Input.(*timedStep).step, describeAnswer(op.Output.(*answer)))
 	}
 	return b.String()
 }

@@ -17,7 +17,7 @@ type Model struct {
 	ledger ledger
 }
 
-var _ Able = (*Model)(nil)
+var _ CompleteStore = (*Model)(nil)
 
 // NewModel returns an empty Model.
 func NewModel() *Model { return &Model{ledger: newLedger()} }

@@ -10,9 +10,9 @@ import (
 
 // ban sets or lifts a manual ban and returns its end.
 func (l ledger) ban(b *storage.Ban, now algorithm.Instant) algorithm.Instant {
-	a := account{b.Subject, algorithm.PenaltyFingerprint}
+	a := stateKey{b.Subject, algorithm.PenaltyFingerprint}
 	state := b.Apply(l.balances[a].penalty, now)
-	l.balances[a] = balance{penalty: state}
+	l.balances[a] = stateValue{penalty: state}
 	if b.Length == 0 {
 		return 0
 	}
@@ -22,11 +22,11 @@ func (l ledger) ban(b *storage.Ban, now algorithm.Instant) algorithm.Instant {
 // reset forgets everything of a subject except the records of its requests.
 func (l ledger) reset(g *storage.Group) {
 	for _, c := range g.Charges {
-		delete(l.balances, account{g.Subject, c.Meter.Fingerprint})
+		delete(l.balances, stateKey{g.Subject, c.Meter.Fingerprint})
 	}
-	delete(l.balances, account{g.Subject, algorithm.PenaltyFingerprint})
+	delete(l.balances, stateKey{g.Subject, algorithm.PenaltyFingerprint})
 	if g.Dedup != nil {
-		delete(l.balances, account{g.Subject, g.Dedup.Budget.Fingerprint})
+		delete(l.balances, stateKey{g.Subject, g.Dedup.Budget.Fingerprint})
 	}
 	for name := range l.reservations {
 		if name.subject == g.Subject {

@@ -61,7 +61,7 @@ func everyScenario(nodes []storage.Store) error {
 		if err != nil {
 			return err
 		}
-		if _, able := nodes[0].(Able); sc.able() && !able {
+		if _, able := nodes[0].(CompleteStore); sc.able() && !able {
 			continue
 		}
 		if err := sc.play(nodes); err != nil {
@@ -112,7 +112,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 		"answers another's call":  {answersAnothers, []string{"one store, many callers"}},
 		"unaware of denials":      {unawareOfDenials, []string{"twin"}},
 		"forgets by the writer": {func() storage.Store {
-			return &forgetsByTheWriter{NewModel(), map[account]algorithm.Instant{}}
+			return &forgetsByTheWriter{NewModel(), map[stateKey]algorithm.Instant{}}
 		}, []string{"expiry"}},
 		"charges impossible costs": {chargesImpossible, []string{"twin", "an impossible cost touches nothing"}},
 	} {
@@ -171,16 +171,16 @@ func TestTallyNotices(t *testing.T) {
 	if err := full.missing(false); err != nil {
 		t.Fatal(err)
 	}
-	for name, spoil := range map[string]func(*reached){
-		"no allowed call":                  func(r *reached) { r.allowed = 0 },
-		"no denied call":                   func(r *reached) { r.denied = 0 },
-		"no peek":                          func(r *reached) { r.peeks = 0 },
-		"no impossible cost":               func(r *reached) { r.never = 0 },
-		"no frozen clock":                  func(r *reached) { r.frozen = 0 },
-		"no state redated":                 func(r *reached) { r.repaired = 0 },
-		"no denied call that counts":       func(r *reached) { r.denialsCounted = 0 },
-		"no tick of 1s":                    func(r *reached) { r.ticks = nil },
-		"neither may be below a twentieth": func(r *reached) { r.denied = r.allowed / 30 },
+	for name, spoil := range map[string]func(*reachedCase){
+		"no allowed call":                  func(r *reachedCase) { r.allowed = 0 },
+		"no denied call":                   func(r *reachedCase) { r.denied = 0 },
+		"no peek":                          func(r *reachedCase) { r.peeks = 0 },
+		"no impossible cost":               func(r *reachedCase) { r.never = 0 },
+		"no frozen clock":                  func(r *reachedCase) { r.frozen = 0 },
+		"no state redated":                 func(r *reachedCase) { r.repaired = 0 },
+		"no denied call that counts":       func(r *reachedCase) { r.denialsCounted = 0 },
+		"no tick of 1s":                    func(r *reachedCase) { r.ticks = nil },
+		"neither may be below a twentieth": func(r *reachedCase) { r.denied = r.allowed / 30 },
 	} {
 		spoilt := *full
 		spoil(&spoilt.kinds[algorithm.KindCounter])

@@ -11,7 +11,7 @@ import (
 // it since.
 type forgetsByTheWriter struct {
 	*Model
-	ends map[account]algorithm.Instant
+	ends map[stateKey]algorithm.Instant
 }
 
 func (s *forgetsByTheWriter) Take(_ context.Context, t *storage.Ticket, out *storage.Outcome) error {
@@ -34,7 +34,7 @@ func (s *forgetsByTheWriter) Take(_ context.Context, t *storage.Ticket, out *sto
 			lives[algorithm.PenaltyFingerprint] = g.Penalty.Forgive
 		}
 		for fingerprint, life := range lives {
-			where := account{g.Subject, fingerprint}
+			where := stateKey{g.Subject, fingerprint}
 			if now, was := s.ledger.balances[where], before.balances[where]; now.state != was.state || now.penalty != was.penalty {
 				s.ends[where] = max(now.state.At, now.penalty.At) + algorithm.Instant(life)
 			}

@@ -52,11 +52,11 @@ func beforeTakes(before func(l ledger, t *storage.Ticket)) storage.Store {
 }
 
 // beforePenalties tampers with the state of each group that has a penalty.
-func beforePenalties(tamper func(l ledger, a account, g *storage.Group, now algorithm.Instant)) storage.Store {
+func beforePenalties(tamper func(l ledger, a stateKey, g *storage.Group, now algorithm.Instant)) storage.Store {
 	return beforeTakes(func(l ledger, t *storage.Ticket) {
 		for i := range t.Groups {
 			if g := &t.Groups[i]; g.Penalty != nil {
-				tamper(l, account{g.Subject, algorithm.PenaltyFingerprint}, g, t.Now)
+				tamper(l, stateKey{g.Subject, algorithm.PenaltyFingerprint}, g, t.Now)
 			}
 		}
 	})
@@ -76,7 +76,7 @@ func settlesBy(settle func(l ledger, s *storage.Settlement, out *storage.SettleO
 }
 
 func ignoresBans() storage.Store {
-	return beforePenalties(func(l ledger, a account, g *storage.Group, now algorithm.Instant) {
+	return beforePenalties(func(l ledger, a stateKey, g *storage.Group, now algorithm.Instant) {
 		if _, isBanned, _ := g.Penalty.Weigh(l.balances[a].penalty, now); isBanned {
 			delete(l.balances, a)
 		}
@@ -84,13 +84,13 @@ func ignoresBans() storage.Store {
 }
 
 func strike(l ledger, g *storage.Group, now algorithm.Instant) {
-	a := account{g.Subject, algorithm.PenaltyFingerprint}
+	a := stateKey{g.Subject, algorithm.PenaltyFingerprint}
 	s, _, _ := g.Penalty.Weigh(l.balances[a].penalty, now)
-	l.balances[a] = balance{penalty: g.Penalty.Strike(s, now)}
+	l.balances[a] = stateValue{penalty: g.Penalty.Strike(s, now)}
 }
 
 func strikesWhileBanned() storage.Store {
-	return beforePenalties(func(l ledger, a account, g *storage.Group, now algorithm.Instant) {
+	return beforePenalties(func(l ledger, a stateKey, g *storage.Group, now algorithm.Instant) {
 		if _, isBanned, _ := g.Penalty.Weigh(l.balances[a].penalty, now); isBanned && g.Spends() {
 			strike(l, g, now)
 		}
@@ -117,16 +117,16 @@ func strikesForOthers() storage.Store {
 
 // believesAnyBan believes the end of a ban, however far off a wrong clock has put it.
 func believesAnyBan() storage.Store {
-	return beforePenalties(func(l ledger, a account, _ *storage.Group, now algorithm.Instant) {
+	return beforePenalties(func(l ledger, a stateKey, _ *storage.Group, now algorithm.Instant) {
 		if s := l.balances[a].penalty; s.Length < int64(s.At-now) {
 			s.Length = int64(s.At - now)
-			l.balances[a] = balance{penalty: s}
+			l.balances[a] = stateValue{penalty: s}
 		}
 	})
 }
 
 func withTerms(change func(t *algorithm.PenaltyTerms)) storage.Store {
-	return beforePenalties(func(_ ledger, _ account, g *storage.Group, _ algorithm.Instant) {
+	return beforePenalties(func(_ ledger, _ stateKey, g *storage.Group, _ algorithm.Instant) {
 		terms := g.Penalty.Terms()
 		change(&terms)
 		g.Penalty = must(terms.Compile())
@@ -159,9 +159,9 @@ func chargesWhileBanned() storage.Store {
 func afterReplays(tamper func(r *algorithm.Record, now algorithm.Instant)) storage.Store {
 	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		if out.Replay && out.Taken {
-			record := l.calls[callOf{g.Subject, g.Call}]
+			record := l.calls[callKey{g.Subject, g.Call}]
 			tamper(&record, t.Now)
-			l.calls[callOf{g.Subject, g.Call}] = record
+			l.calls[callKey{g.Subject, g.Call}] = record
 		}
 	})
 }
@@ -177,7 +177,7 @@ func forgetsReplays() storage.Store {
 func ignoresBudget() storage.Store {
 	return afterGroups(func(l ledger, _ *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		if out.Replay {
-			delete(l.balances, account{g.Subject, g.Dedup.Budget.Fingerprint})
+			delete(l.balances, stateKey{g.Subject, g.Dedup.Budget.Fingerprint})
 		}
 	})
 }
@@ -185,7 +185,7 @@ func ignoresBudget() storage.Store {
 func recordsDenied() storage.Store {
 	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		if g.Remembers() && !out.Taken && !out.Replay {
-			l.calls[callOf{g.Subject, g.Call}] = algorithm.Record{First: t.Now}
+			l.calls[callKey{g.Subject, g.Call}] = algorithm.Record{First: t.Now}
 		}
 	})
 }
@@ -228,9 +228,9 @@ func permitlessReplays() storage.Store {
 	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		for _, c := range g.Charges {
 			if out.Replay && out.Taken && c.TakesPermit() {
-				a := account{g.Subject, c.Meter.Fingerprint}
+				a := stateKey{g.Subject, c.Meter.Fingerprint}
 				entries, _ := c.Meter.DropLease(slices.Clone(l.balances[a].entries), t.Now, t.Nonce)
-				l.balances[a] = balance{entries: entries}
+				l.balances[a] = stateValue{entries: entries}
 			}
 		}
 	})
@@ -304,7 +304,7 @@ func (h *halfResetter) Reset(_ context.Context, g *storage.Group) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range g.Charges {
-		delete(h.ledger.balances, account{g.Subject, c.Meter.Fingerprint})
+		delete(h.ledger.balances, stateKey{g.Subject, c.Meter.Fingerprint})
 	}
 	return nil
 }

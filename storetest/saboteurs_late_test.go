@@ -38,7 +38,7 @@ func ignoresLateCharges() storage.Store {
 func chargesLateTwice() storage.Store {
 	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		l.chargeLate(c, c.Now)
-		delete(l.late, takenUnder{c.Subject, c.Nonce})
+		delete(l.late, reservationKey{c.Subject, c.Nonce})
 	})
 }
 
@@ -67,7 +67,7 @@ func chargesLateAsNew() storage.Store {
 func replacesByLate() storage.Store {
 	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		for _, a := range c.Amounts {
-			delete(l.balances, account{c.Subject, a.Meter.Fingerprint})
+			delete(l.balances, stateKey{c.Subject, a.Meter.Fingerprint})
 		}
 		l.chargeLate(c, c.Now)
 	})
@@ -121,7 +121,7 @@ func appendsLate() storage.Store {
 	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		for i := range c.Amounts {
 			a := &c.Amounts[i]
-			b := l.balances[account{c.Subject, a.Meter.Fingerprint}]
+			b := l.balances[stateKey{c.Subject, a.Meter.Fingerprint}]
 			if n := len(b.entries); n > 0 && len(a.Log) > 0 {
 				one := *c
 				one.Amounts = []storage.LateAmount{*a}

@@ -10,7 +10,7 @@ import (
 // givesBackTwice leaves open what it has released.
 func givesBackTwice() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
-		name := takenUnder{s.Subject, s.Nonce}
+		name := reservationKey{s.Subject, s.Nonce}
 		r, open := l.reservations[name]
 		err := l.settle(s, s.Now, out)
 		if open && err == nil && s.Verb == storage.Release && !r.Closed {
@@ -25,7 +25,7 @@ func strikesAgain() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		err := l.settle(s, s.Now, out)
 		if err == nil && out.Again && s.Strike != nil {
-			(&settling{Settlement: s, now: s.Now, ledger: l, out: out}).strike()
+			(&settlementStep{Settlement: s, now: s.Now, ledger: l, out: out}).strike()
 		}
 		return err
 	})
@@ -34,7 +34,7 @@ func strikesAgain() storage.Store {
 func forgetsClosed() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		err := l.settle(s, s.Now, out)
-		if name := (takenUnder{s.Subject, s.Nonce}); l.reservations[name].Closed {
+		if name := (reservationKey{s.Subject, s.Nonce}); l.reservations[name].Closed {
 			delete(l.reservations, name)
 		}
 		return err
@@ -72,7 +72,7 @@ func allowsEveryOverage() storage.Store {
 // givesBackLate dates every charge at the time of its refund.
 func givesBackLate() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
-		r := l.reservations[takenUnder{s.Subject, s.Nonce}]
+		r := l.reservations[reservationKey{s.Subject, s.Nonce}]
 		for i := range r.Receipts {
 			r.Receipts[i].At = s.Now
 		}
@@ -96,7 +96,7 @@ func settlesForAnother() storage.Store {
 // settlesLate accepts a reservation that has expired.
 func settlesLate() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
-		name := takenUnder{s.Subject, s.Nonce}
+		name := reservationKey{s.Subject, s.Nonce}
 		if r, ok := l.reservations[name]; ok && r.Until <= s.Now {
 			r.Until = s.Now + 1
 			l.reservations[name] = r
@@ -124,9 +124,9 @@ func releasesAnothers() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.SettleOutcome) error {
 		err := l.settle(s, s.Now, out)
 		if err == nil && out.Again && s.OnlyLeases() {
-			a := account{s.Subject, s.Charges[0].Meter.Fingerprint}
+			a := stateKey{s.Subject, s.Charges[0].Meter.Fingerprint}
 			if e := l.balances[a].entries; len(e) > 0 {
-				l.balances[a] = balance{entries: e[1:]}
+				l.balances[a] = stateValue{entries: e[1:]}
 			}
 		}
 		return err
@@ -151,7 +151,7 @@ func (s resetsByName) Reset(ctx context.Context, g *storage.Group) error {
 		return err
 	}
 	return s.locked(ctx, func() error {
-		a := account{g.Subject, algorithm.PenaltyFingerprint}
+		a := stateKey{g.Subject, algorithm.PenaltyFingerprint}
 		kept, has := s.ledger.balances[a]
 		s.ledger.reset(g)
 		if g.Penalty == nil && has {

@@ -130,7 +130,7 @@ func racy() storage.Store {
 		defer mu.Unlock()
 		for _, g := range t.Groups {
 			for _, c := range g.Charges {
-				a := account{g.Subject, c.Meter.Fingerprint}
+				a := stateKey{g.Subject, c.Meter.Fingerprint}
 				if r, ok := mine.balances[a]; ok {
 					shared.balances[a] = r
 				}

@@ -64,7 +64,7 @@ type event struct {
 	limit  *limitEvent
 	guard  func(g *storage.Group)
 	calls  *callsEvent
-	around *aroundEvent
+	around *operationEvent
 }
 
 type limitEvent struct {
@@ -117,8 +117,8 @@ func check(expect []expectation, decisions []algorithm.Decision, group *storage.
 	return nil
 }
 
-// A narrator plays a scenario on a store, moving from node to node.
-type narrator struct {
+// A scenarioPlayer plays a scenario on a store, moving from node to node.
+type scenarioPlayer struct {
 	nodes   []storage.Store
 	subject storage.Subject
 	limits  []limitEvent
@@ -128,7 +128,7 @@ type narrator struct {
 }
 
 func (sc *scenario) play(nodes []storage.Store) error {
-	n := narrator{nodes: nodes, subject: newcomer(), nonce: 1 << 32} // above those a scenario names
+	n := scenarioPlayer{nodes: nodes, subject: newcomer(), nonce: 1 << 32} // above those a scenario names
 	for _, e := range sc.events {
 		if err := n.tell(&e); err != nil {
 			return fmt.Errorf("%s: %w", e.line, err)
@@ -137,7 +137,7 @@ func (sc *scenario) play(nodes []storage.Store) error {
 	return nil
 }
 
-func (n *narrator) tell(e *event) error {
+func (n *scenarioPlayer) tell(e *event) error {
 	switch {
 	case e.limit != nil:
 		if e.limit.index == len(n.limits) {
@@ -149,7 +149,7 @@ func (n *narrator) tell(e *event) error {
 		n.guards = append(n.guards, e.guard)
 		return nil
 	case e.around != nil:
-		return e.around.play(n.next().(Able), n.ticket(&callsEvent{}).Groups[0])
+		return e.around.play(n.next().(CompleteStore), n.ticket(&callsEvent{}).Groups[0])
 	}
 	var out storage.Outcome
 	for i := range e.calls.count {
@@ -163,14 +163,14 @@ func (n *narrator) tell(e *event) error {
 	return check(e.calls.expect, out.Decisions, &out.Groups[0], out.Now)
 }
 
-func (n *narrator) next() storage.Store {
+func (n *scenarioPlayer) next() storage.Store {
 	n.made++
 	return n.nodes[n.made%len(n.nodes)]
 }
 
 // ticket puts the limits that are decided together into one group, and each independent limit into its own
 // group after it, so that decisions come in the order of the limits. The guards belong to the first group.
-func (n *narrator) ticket(c *callsEvent) *storage.Ticket {
+func (n *scenarioPlayer) ticket(c *callsEvent) *storage.Ticket {
 	t := &storage.Ticket{Now: c.at, MaxDelay: c.maxDelay, Nonce: c.nonce}
 	if t.Nonce == 0 {
 		n.nonce++

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// An aroundEvent is an operation other than a request: a settlement, a ban, a reset or a late charge.
-type aroundEvent struct {
+// An operationEvent is an operation other than a request: a settlement, a ban, a reset or a late charge.
+type operationEvent struct {
 	settle  *storage.Settlement // without charges, which come from the limits at that time
 	cost    int64
 	strikes bool // under the penalty at that time
@@ -22,8 +22,8 @@ type aroundEvent struct {
 
 	reset bool
 
-	late  []flow // what was admitted without the store
-	nonce uint64 // of the late charge
+	late  []amountChange // what was admitted without the store
+	nonce uint64         // of the late charge
 
 	at     algorithm.Instant
 	expect []expectation
@@ -47,7 +47,7 @@ func verdictOf(out *storage.SettleOutcome, refusal error) string {
 }
 
 // play performs the operation for the group of the current limits.
-func (e *aroundEvent) play(node Able, g storage.Group) error {
+func (e *operationEvent) play(node CompleteStore, g storage.Group) error {
 	ctx := context.Background()
 	switch {
 	case e.ban:
@@ -82,7 +82,7 @@ func (e *aroundEvent) play(node Able, g storage.Group) error {
 }
 
 // lateCharge returns a late charge of all limits of the group that can be charged late.
-func (e *aroundEvent) lateCharge(g *storage.Group) *storage.LateCharge {
+func (e *operationEvent) lateCharge(g *storage.Group) *storage.LateCharge {
 	c := &storage.LateCharge{Now: e.at, Subject: g.Subject, Nonce: e.nonce}
 	for i := range g.Charges {
 		a := lateAmount{meter: g.Charges[i].Meter}
@@ -98,7 +98,7 @@ func (e *aroundEvent) lateCharge(g *storage.Group) *storage.LateCharge {
 }
 
 // parseLate reads "3 of 0s, 1 of 4s with nonce 9".
-func (e *aroundEvent) parseLate(clauses []string) error {
+func (e *operationEvent) parseLate(clauses []string) error {
 	for i, clause := range clauses {
 		w := &words{left: strings.Fields(clause)}
 		amount, err := w.number()
@@ -112,7 +112,7 @@ func (e *aroundEvent) parseLate(clauses []string) error {
 		if err != nil {
 			return err
 		}
-		e.late = append(e.late, flow{at, amount})
+		e.late = append(e.late, amountChange{at, amount})
 		if i == len(clauses)-1 {
 			if !w.skip("with") || !w.skip("nonce") {
 				return fmt.Errorf("want %q at the end of %q", "with nonce N", clause)
@@ -201,9 +201,9 @@ func parseDedup(w *words) (*algorithm.Dedup, error) {
 // parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "settle nonce 7 of 1 striking passes",
 // "release nonce 7 again", "renew nonce 7 for 10m passes", "refund of 3 passes", "ban for 1h", "lift", "reset" or
 // "charge late 3 of 0s with nonce 9". It returns false for anything else.
-func (p *scenarioParser) parseAround(at algorithm.Instant, clauses []string) (_ *aroundEvent, ok bool, err error) {
+func (p *scenarioParser) parseAround(at algorithm.Instant, clauses []string) (_ *operationEvent, ok bool, err error) {
 	w := &words{left: strings.Fields(clauses[0])}
-	e := &aroundEvent{at: at}
+	e := &operationEvent{at: at}
 	switch word := w.next(); word {
 	case "ban":
 		e.ban = true
@@ -242,7 +242,7 @@ func (p *scenarioParser) parseAround(at algorithm.Instant, clauses []string) (_ 
 	return e, true, err
 }
 
-func (e *aroundEvent) parseSettlement(w *words) (err error) {
+func (e *operationEvent) parseSettlement(w *words) (err error) {
 	for err == nil {
 		switch word := w.next(); word {
 		case "nonce":

@@ -10,12 +10,12 @@ import (
 // settle carries out a valid settlement, all of it or nothing.
 func (l ledger) settle(s *storage.Settlement, now algorithm.Instant, out *storage.SettleOutcome) error {
 	*out = storage.SettleOutcome{Now: now, Allowed: true}
-	w := settling{Settlement: s, now: now, ledger: l, out: out}
+	w := settlementStep{Settlement: s, now: now, ledger: l, out: out}
 	for _, c := range s.Charges {
 		b := l.balances[w.account(c.Meter)]
-		w.balances = append(w.balances, balance{state: b.state, entries: slices.Clone(b.entries)})
+		w.balances = append(w.balances, stateValue{state: b.state, entries: slices.Clone(b.entries)})
 	}
-	r, ok := l.reservations[takenUnder{s.Subject, s.Nonce}]
+	r, ok := l.reservations[reservationKey{s.Subject, s.Nonce}]
 	switch {
 	case s.Verb == storage.Refund:
 		w.refund()
@@ -36,50 +36,52 @@ func (l ledger) settle(s *storage.Settlement, now algorithm.Instant, out *storag
 }
 
 // refund returns cost to the current counters.
-func (w *settling) refund() {
+func (w *settlementStep) refund() {
 	for i, c := range w.Charges {
 		before, _, _ := c.Meter.Weigh(w.balances[i].state, w.now, 0, 0)
 		after := c.Meter.Refund(before, w.now, c.Cost)
 		w.ledger.tally.see("refund of what was charged", after != before)
 		if after != before {
-			w.write(i, balance{state: after})
+			w.write(i, stateValue{state: after})
 		}
 	}
 	w.report(nil)
 }
 
-// A settling is a settlement while the ledger processes it.
-type settling struct {
+// A settlementStep is a settlement while the ledger processes it.
+type settlementStep struct {
 	*storage.Settlement
 	now      algorithm.Instant
 	ledger   ledger
-	balances []balance // of each charge, as found
+	balances []stateValue // of each charge, as found
 	out      *storage.SettleOutcome
 }
 
-func (w *settling) account(m *algorithm.Meter) account { return account{w.Subject, m.Fingerprint} }
+func (w *settlementStep) account(m *algorithm.Meter) stateKey {
+	return stateKey{w.Subject, m.Fingerprint}
+}
 
-func (w *settling) write(i int, after balance) {
+func (w *settlementStep) write(i int, after stateValue) {
 	w.balances[i] = after
 	w.ledger.balances[w.account(w.Charges[i].Meter)] = after
 }
 
-func (w *settling) holds(i int) bool {
+func (w *settlementStep) holds(i int) bool {
 	return w.Charges[i].Meter.HoldsLease(w.balances[i].entries, w.now, w.Nonce)
 }
 
-func (w *settling) renewLease(i int) {
-	w.write(i, balance{entries: w.Charges[i].Meter.TakeLease(w.balances[i].entries, w.now, w.Nonce)})
+func (w *settlementStep) renewLease(i int) {
+	w.write(i, stateValue{entries: w.Charges[i].Meter.TakeLease(w.balances[i].entries, w.now, w.Nonce)})
 }
 
-func (w *settling) dropLease(i int) (held bool) {
+func (w *settlementStep) dropLease(i int) (held bool) {
 	entries, held := w.Charges[i].Meter.DropLease(w.balances[i].entries, w.now, w.Nonce)
-	w.write(i, balance{entries: entries})
+	w.write(i, stateValue{entries: entries})
 	return held
 }
 
 // leases settles permits that have no reservation.
-func (w *settling) leases() error {
+func (w *settlementStep) leases() error {
 	if !w.OnlyLeases() {
 		return storage.ErrNoReservation
 	}
@@ -106,7 +108,7 @@ func (w *settling) leases() error {
 }
 
 // renew extends an open reservation and its permits, if it still has all of them.
-func (w *settling) renew(r storage.Reservation) error {
+func (w *settlementStep) renew(r storage.Reservation) error {
 	var leases []int
 	for i, c := range w.Charges {
 		if c.Meter.Kind == algorithm.KindLeases && r.Receipt(c.Meter).Cost > 0 {
@@ -128,14 +130,14 @@ func (w *settling) renew(r storage.Reservation) error {
 	return nil
 }
 
-func (w *settling) keep(r storage.Reservation) {
-	w.ledger.reservations[takenUnder{w.Subject, w.Nonce}] = r
+func (w *settlementStep) keep(r storage.Reservation) {
+	w.ledger.reservations[reservationKey{w.Subject, w.Nonce}] = r
 }
 
 // close replaces the estimates with the actual costs, all or none.
-func (w *settling) close(r storage.Reservation) {
+func (w *settlementStep) close(r storage.Reservation) {
 	refused := map[int]int64{} // how much more was asked for
-	after := make([]balance, len(w.Charges))
+	after := make([]stateValue, len(w.Charges))
 	closed := storage.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true}
 	for i, c := range w.Charges {
 		if c.Meter.Kind == algorithm.KindLeases {
@@ -170,33 +172,33 @@ func (w *settling) close(r storage.Reservation) {
 }
 
 // strike counts the strike of a settlement that has one.
-func (w *settling) strike() {
+func (w *settlementStep) strike() {
 	if w.Strike == nil {
 		return
 	}
-	a := account{w.Subject, algorithm.PenaltyFingerprint}
+	a := stateKey{w.Subject, algorithm.PenaltyFingerprint}
 	after, until, struck := w.Strike.StrikeUnlessBanned(w.ledger.balances[a].penalty, w.now)
 	w.ledger.tally.see("strike by a settlement", struck && until == 0)
 	w.ledger.tally.see("ban by a settlement", struck && until != 0)
 	w.ledger.tally.see("settlement of a banned subject", !struck)
 	if struck {
-		w.ledger.balances[a] = balance{penalty: after}
+		w.ledger.balances[a] = stateValue{penalty: after}
 	}
 	w.out.BannedUntil = until
 }
 
-func (w *settling) resettled(i int, receipt algorithm.Receipt) (_ balance, ok bool) {
+func (w *settlementStep) resettled(i int, receipt algorithm.Receipt) (_ stateValue, ok bool) {
 	m, b := w.Charges[i].Meter, w.balances[i]
 	if m.Kind == algorithm.KindLog {
 		entries, ok := m.ResettleLog(slices.Clone(b.entries), w.now, receipt, w.Cost(i), w.Overage)
-		return balance{entries: entries}, ok
+		return stateValue{entries: entries}, ok
 	}
 	state, ok := m.Resettle(b.state, w.now, receipt, w.Cost(i), w.Overage)
-	return balance{state: state}, ok
+	return stateValue{state: state}, ok
 }
 
 // report fills in the current numbers, as a peek would, except for what was refused.
-func (w *settling) report(refused map[int]int64) {
+func (w *settlementStep) report(refused map[int]int64) {
 	w.out.Decisions = nil
 	for i, c := range w.Charges {
 		m, b := c.Meter, w.balances[i]

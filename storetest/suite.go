@@ -26,12 +26,12 @@ type Suite struct {
 	OneSubject bool
 
 	// Plain is for stores that only decide tickets: the suite does not settle, ban manually, reset, inspect
-	// or charge late. Without it a store must be [Able].
+	// or charge late. Without it a store must be [CompleteStore].
 	Plain bool
 }
 
-// Able is a store with all abilities that the suite needs.
-type Able interface {
+// CompleteStore is a store with all abilities that the suite needs.
+type CompleteStore interface {
 	storage.Store
 	storage.Settler
 	storage.Banner
@@ -76,7 +76,7 @@ func (s Suite) open(t testing.TB, n int) []storage.Store {
 
 func (s Suite) able(nodes []storage.Store) error {
 	for _, node := range nodes {
-		if _, able := node.(Able); !able && !s.Plain {
+		if _, able := node.(CompleteStore); !able && !s.Plain {
 			return fmt.Errorf("%T is not Able: it decides, but does not settle, ban, reset, inspect and charge late; a Suite that is Plain asks for decisions only", node)
 		}
 	}

@@ -17,16 +17,16 @@ var kinds = []algorithm.Kind{
 // A tally counts the cases that traces reach, so that a generator that no longer reaches a case is noticed
 // instead of passing everything.
 type tally struct {
-	kinds  [algorithm.KindLeases + 1]reached
+	kinds  [algorithm.KindLeases + 1]reachedCase
 	around map[string]int // results of steps with guards, and of other operations
 }
 
-type reached struct {
+type reachedCase struct {
 	allowed, denied, peeks, never, frozen, repaired, denialsCounted int
 	ticks                                                           map[time.Duration]int
 }
 
-func (t *tally) add(w *weighing, denialCounted bool) {
+func (t *tally) add(w *chargeDecision, denialCounted bool) {
 	if t == nil {
 		return
 	}

@@ -7,24 +7,24 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A weighing is one charge while the ledger decides it. The three kinds of state (fixed size, log, permits)
+// A chargeDecision is one charge while the ledger decides it. The three kinds of state (fixed size, log, permits)
 // differ only here.
-type weighing struct {
+type chargeDecision struct {
 	algorithm.Charge
-	account account
+	account stateKey
 	now     algorithm.Instant
 	ticket  *storage.Ticket
 
 	cost     int64               // the cost to weigh
-	balance  balance             // up to date for fixed-size states, as it was found for lists
+	balance  stateValue          // up to date for fixed-size states, as it was found for lists
 	log      algorithm.LogWeight // for a log only
 	frozen   bool                // the state is dated after now, and believed
 	repaired bool
 	found    storage.ChargeResult
 }
 
-func (w *weighing) weigh(b balance) {
-	w.balance = balance{state: b.state, entries: slices.Clone(b.entries)}
+func (w *chargeDecision) weigh(b stateValue) {
+	w.balance = stateValue{state: b.state, entries: slices.Clone(b.entries)}
 	switch w.Meter.Kind {
 	case algorithm.KindLog:
 		w.log = w.Meter.WeighLog(w.balance.entries, w.now, w.cost)
@@ -43,7 +43,7 @@ func (w *weighing) weigh(b balance) {
 // be written. A banned request writes nothing, and a duplicate writes only permits. A peek and a cost that
 // can never pass touch nothing. A denied request writes only if denied requests count, or to keep what a
 // wrong clock wrote from blocking any longer.
-func (w *weighing) conclude(pass, touchable bool) (after balance, write bool) {
+func (w *chargeDecision) conclude(pass, touchable bool) (after stateValue, write bool) {
 	switch {
 	case !touchable || w.cost == 0 || !w.Meter.CanEver(w.cost):
 		return w.balance, false
@@ -57,50 +57,50 @@ func (w *weighing) conclude(pass, touchable bool) (after balance, write bool) {
 	return w.balance, false
 }
 
-func (w *weighing) charged() balance {
+func (w *chargeDecision) charged() stateValue {
 	switch b := w.balance; w.Meter.Kind {
 	case algorithm.KindLog:
-		return balance{entries: w.Meter.RecordLog(b.entries, w.log, w.took(w.Meter.LogAmount(w.log, w.Charge)))}
+		return stateValue{entries: w.Meter.RecordLog(b.entries, w.log, w.took(w.Meter.LogAmount(w.log, w.Charge)))}
 	case algorithm.KindLeases:
-		return balance{entries: w.Meter.TakeLease(b.entries, w.now, w.ticket.Nonce)}
+		return stateValue{entries: w.Meter.TakeLease(b.entries, w.now, w.ticket.Nonce)}
 	default:
-		return balance{state: w.Meter.Charge(b.state, w.took(w.Meter.Amount(b.state, w.now, w.Charge)))}
+		return stateValue{state: w.Meter.Charge(b.state, w.took(w.Meter.Amount(b.state, w.now, w.Charge)))}
 	}
 }
 
 // took notes how much is taken, if that is not just the cost.
-func (w *weighing) took(amount int64) int64 {
+func (w *chargeDecision) took(amount int64) int64 {
 	if w.Overdraw {
 		w.found.Amount = amount
 	}
 	return amount
 }
 
-func (w *weighing) denialCounted() balance {
+func (w *chargeDecision) denialCounted() stateValue {
 	if w.Meter.Kind == algorithm.KindLog {
-		return balance{entries: w.Meter.RecordDenied(w.balance.entries, w.log, w.Cost)}
+		return stateValue{entries: w.Meter.RecordDenied(w.balance.entries, w.log, w.Cost)}
 	}
-	return balance{state: w.Meter.ChargeDenied(w.balance.state, w.Cost)}
+	return stateValue{state: w.Meter.ChargeDenied(w.balance.state, w.Cost)}
 }
 
-func (w *weighing) mended() balance {
+func (w *chargeDecision) mended() stateValue {
 	switch b := w.balance; w.Meter.Kind {
 	case algorithm.KindLog:
-		return balance{entries: w.Meter.RecordLog(b.entries, w.log, 0)}
+		return stateValue{entries: w.Meter.RecordLog(b.entries, w.log, 0)}
 	case algorithm.KindLeases:
-		return balance{entries: w.Meter.MendLeases(b.entries, w.now)}
+		return stateValue{entries: w.Meter.MendLeases(b.entries, w.now)}
 	default:
 		return b
 	}
 }
 
 // report sums up the state after the request.
-func (w *weighing) report(after balance) {
+func (w *chargeDecision) report(after stateValue) {
 	w.found.State = after.summary(w.Meter, w.now, w.cost, w.found.Passes)
 }
 
 // summary returns the state of a balance whose fixed-size state is up to date.
-func (b balance) summary(m *algorithm.Meter, now algorithm.Instant, cost int64, passes bool) algorithm.State {
+func (b stateValue) summary(m *algorithm.Meter, now algorithm.Instant, cost int64, passes bool) algorithm.State {
 	switch m.Kind {
 	case algorithm.KindLog:
 		return m.LogState(b.entries, now, cost, passes)

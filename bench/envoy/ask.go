@@ -43,32 +43,32 @@ func request(name, key string) *rlsv3.RateLimitRequest {
 // keyLength is the length of every key, so that requests differ in nothing else.
 const keyLength = 16
 
-// An encoded request has a placeholder for the key.
-type encoded struct {
+// An requestTemplate request has a placeholder for the key.
+type requestTemplate struct {
 	text []byte
 	at   int
 }
 
-func encode(name string) (encoded, error) {
+func encode(name string) (requestTemplate, error) {
 	place := strings.Repeat("\x01", keyLength)
 	text, err := proto.Marshal(request(name, place))
-	return encoded{text, bytes.Index(text, []byte(place))}, err
+	return requestTemplate{text, bytes.Index(text, []byte(place))}, err
 }
 
-func (e encoded) with(key string) []byte {
+func (e requestTemplate) with(key string) []byte {
 	text := bytes.Clone(e.text)
 	copy(text[e.at:], key)
 	return text
 }
 
-// plain passes messages through unchanged.
-type plain struct{}
+// rawCodec passes messages through unchanged.
+type rawCodec struct{}
 
-func (plain) Name() string { return "proto" }
+func (rawCodec) Name() string { return "proto" }
 
-func (plain) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
+func (rawCodec) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
 
-func (plain) Unmarshal(data []byte, v any) error {
+func (rawCodec) Unmarshal(data []byte, v any) error {
 	*v.(*[]byte) = append((*v.(*[]byte))[:0], data...)
 	return nil
 }
@@ -93,25 +93,25 @@ func codeOf(response []byte) (rlsv3.RateLimitResponse_Code, error) {
 	return 0, errors.New("a response without a code")
 }
 
-// asker is a server under one kind of traffic, in the form that the loads use.
-type asker struct {
+// loadTarget is a server under one kind of traffic, in the form that the loads use.
+type loadTarget struct {
 	conns   []*grpc.ClientConn
 	next    atomic.Uint64
 	traffic traffic
-	encoded encoded
+	encoded requestTemplate
 }
 
-var _ remote.Limiter = (*asker)(nil)
+var _ remote.Limiter = (*loadTarget)(nil)
 
-func newAsker(s *server, t traffic) (*asker, error) {
+func newAsker(s *server, t traffic) (*loadTarget, error) {
 	e, err := encode(t.name)
-	return &asker{conns: s.conns, traffic: t, encoded: e}, err
+	return &loadTarget{conns: s.conns, traffic: t, encoded: e}, err
 }
 
-func (a *asker) Close() {}
+func (a *loadTarget) Close() {}
 
 // Caller uses the connections in turn.
-func (a *asker) Caller() remote.Take {
+func (a *loadTarget) Caller() remote.TakeFunc {
 	conn := a.conns[a.next.Add(1)%uint64(len(a.conns))]
 	var response []byte
 	return func(ctx context.Context, key string) (bool, error) {
@@ -123,9 +123,9 @@ func (a *asker) Caller() remote.Take {
 	}
 }
 
-func (a *asker) ask(ctx context.Context, conn *grpc.ClientConn, key string, response *[]byte) (rlsv3.RateLimitResponse_Code, error) {
+func (a *loadTarget) ask(ctx context.Context, conn *grpc.ClientConn, key string, response *[]byte) (rlsv3.RateLimitResponse_Code, error) {
 	text := a.encoded.with(key)
-	if err := conn.Invoke(ctx, rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, &text, response, grpc.ForceCodec(plain{})); err != nil {
+	if err := conn.Invoke(ctx, rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, &text, response, grpc.ForceCodec(rawCodec{})); err != nil {
 		return 0, err
 	}
 	if bytes.Contains(*response, []byte("quality")) {
@@ -135,7 +135,7 @@ func (a *asker) ask(ctx context.Context, conn *grpc.ClientConn, key string, resp
 }
 
 // Warm creates a key's counter and brings it to the state with the expected answer.
-func (a *asker) Warm(ctx context.Context, key string) error {
+func (a *loadTarget) Warm(ctx context.Context, key string) error {
 	conn := a.conns[a.next.Add(1)%uint64(len(a.conns))]
 	var response []byte
 	for range a.traffic.warm {

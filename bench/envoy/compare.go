@@ -20,8 +20,8 @@ type CompareOptions struct {
 	Progress io.Writer
 }
 
-// Compared is the number of comparisons, and every difference.
-type Compared struct {
+// Comparison is the number of comparisons, and every difference.
+type Comparison struct {
 	Requests, Statuses, Denied, Refused, Refunds int64 // Refused requests got an error from all
 	Metrics                                      int   // series of envoyproxy/ratelimit that have the same value
 	Differences                                  []string
@@ -69,7 +69,7 @@ var rounds = []round{
 }
 
 // Compare sends the same random requests to Penstock, to envoyproxy/ratelimit and to a model of it.
-func Compare(ctx context.Context, o CompareOptions) (*Compared, error) {
+func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	dir, err := os.MkdirTemp("", "compare-")
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ type comparison struct {
 	bin string
 
 	mu  sync.Mutex
-	all Compared
+	all Comparison
 }
 
 func (c *comparison) differ(format string, args ...any) {
@@ -145,8 +145,8 @@ func (c *comparison) round(r *round, requests int) error {
 	return nil
 }
 
-// An asking is the requests of one worker.
-type asking struct {
+// An worker is the requests of one worker.
+type worker struct {
 	*comparison
 	round *round
 	ours  rlsv3.RateLimitServiceClient
@@ -155,10 +155,10 @@ type asking struct {
 	made  *generator
 }
 
-func newAsking(c *comparison, r *round, ours, theirs *server, worker int) *asking {
+func newAsking(c *comparison, r *round, ours, theirs *server, worker int) *worker {
 	m := r.model
 	m.reset()
-	a := &asking{
+	a := &worker{
 		comparison: c, round: r, model: &m, ours: rlsv3.NewRateLimitServiceClient(ours.conns[worker%len(ours.conns)]),
 		made: &generator{r: newRandom(c.Seed, worker), domain: domainOf(worker), newest: m.newest},
 	}
@@ -173,7 +173,7 @@ func newRandom(seed uint64, worker int) *rand.Rand {
 }
 
 // next sends one request to all.
-func (a *asking) next() error {
+func (a *worker) next() error {
 	request := a.made.request()
 	got, gotErr := a.ours.ShouldRateLimit(a.ctx, request)
 	want, wantErr := a.model.answer(request)
@@ -200,7 +200,7 @@ func (a *asking) next() error {
 	return a.ctx.Err()
 }
 
-func (a *asking) compare(with string, request *rlsv3.RateLimitRequest, got *rlsv3.RateLimitResponse, gotErr error, want *rlsv3.RateLimitResponse, wantErr error) {
+func (a *worker) compare(with string, request *rlsv3.RateLimitRequest, got *rlsv3.RateLimitResponse, gotErr error, want *rlsv3.RateLimitResponse, wantErr error) {
 	if (gotErr != nil) != (wantErr != nil) {
 		a.differ("%s, %v: Penstock %v, %s %v", a.round.name, request, gotErr, with, wantErr)
 	} else if gotErr == nil {

@@ -19,7 +19,7 @@ var callers = []int{16, 64, 256}
 type runner struct {
 	contestant
 	server  *server
-	askers  map[string]*asker
+	askers  map[string]*loadTarget
 	samples map[string]map[string][]float64
 }
 
@@ -91,7 +91,7 @@ func (b *bench) start(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		r := &runner{c, s, map[string]*asker{}, map[string]map[string][]float64{}}
+		r := &runner{c, s, map[string]*loadTarget{}, map[string]map[string][]float64{}}
 		b.runners = append(b.runners, r)
 		if err := check(ctx, s); err != nil {
 			return fmt.Errorf("check %s: %w", c.name, err)
@@ -162,7 +162,7 @@ func (r *runner) atFullSpeed(ctx context.Context, t traffic, load redis.Load) er
 	return r.noteUsed(t.name, "", before, served.Decisions)
 }
 
-func (r *runner) noteUsed(traffic, prefix string, before used, decisions int64) error {
+func (r *runner) noteUsed(traffic, prefix string, before cpuTime, decisions int64) error {
 	after, err := r.server.used()
 	if err != nil {
 		return err

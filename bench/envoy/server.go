@@ -102,10 +102,10 @@ func (s *server) stop() {
 	}
 }
 
-// A used is consumed processor time.
-type used struct{ server, redis time.Duration }
+// A cpuTime is consumed processor time.
+type cpuTime struct{ server, redis time.Duration }
 
-func (s *server) used() (u used, err error) {
+func (s *server) used() (u cpuTime, err error) {
 	if u.server, err = processorTime(s.process.Pid()); err != nil {
 		return u, err
 	}

@@ -174,10 +174,10 @@ func (b *bench) noteCost(row string, c cost) {
 }
 
 // run puts a load on nodes.
-func (b *bench) run(ctx context.Context, l load) (served, cost, error) {
+func (b *bench) run(ctx context.Context, l load) (loadResult, cost, error) {
 	before, err := b.usage()
 	if err != nil {
-		return served{}, cost{}, err
+		return loadResult{}, cost{}, err
 	}
 	s, err := l.run(ctx)
 	if err != nil {

@@ -20,29 +20,29 @@ type load struct {
 	window     time.Duration // period by which allowed requests are counted
 }
 
-// served is the result of a load.
-type served struct {
+// loadResult is the result of a load.
+type loadResult struct {
 	decisions int64
 	elapsed   time.Duration
 	latency   *hdrhistogram.Histogram    // ns
 	windows   map[penstock.Instant]int64 // allowed requests in each, by its start
 }
 
-func newServed() served {
-	return served{
+func newServed() loadResult {
+	return loadResult{
 		latency: hdrhistogram.New(1, time.Minute.Nanoseconds(), 2),
 		windows: map[penstock.Instant]int64{},
 	}
 }
 
-func (s *served) perSecond() float64 { return float64(s.decisions) / s.elapsed.Seconds() }
+func (s *loadResult) perSecond() float64 { return float64(s.decisions) / s.elapsed.Seconds() }
 
 // micros returns a percentile of the latency.
-func (s *served) micros(percentile float64) float64 {
+func (s *loadResult) micros(percentile float64) float64 {
 	return float64(s.latency.ValueAtPercentile(percentile)) / 1e3
 }
 
-func (s *served) admitted() (all int64) {
+func (s *loadResult) admitted() (all int64) {
 	for _, n := range s.windows {
 		all += n
 	}
@@ -50,14 +50,14 @@ func (s *served) admitted() (all int64) {
 }
 
 // fullest returns the most requests allowed in one window.
-func (s *served) fullest() (most int64) {
+func (s *loadResult) fullest() (most int64) {
 	for _, n := range s.windows {
 		most = max(most, n)
 	}
 	return most
 }
 
-func (s *served) add(more served) {
+func (s *loadResult) add(more loadResult) {
 	s.decisions += more.decisions
 	s.latency.Merge(more.latency)
 	for start, n := range more.windows {
@@ -65,7 +65,7 @@ func (s *served) add(more served) {
 	}
 }
 
-func (l load) run(ctx context.Context) (served, error) {
+func (l load) run(ctx context.Context) (loadResult, error) {
 	total := newServed()
 	var failed error
 	var mu sync.Mutex
@@ -88,7 +88,7 @@ func (l load) run(ctx context.Context) (served, error) {
 }
 
 // call sends requests until the time is up, but at least one.
-func (l load) call(ctx context.Context, node penstock.Decider, until time.Time) (served, error) {
+func (l load) call(ctx context.Context, node penstock.Decider, until time.Time) (loadResult, error) {
 	s := newServed()
 	c := newCall(l.path, l.user, 1)
 	var v penstock.Verdict

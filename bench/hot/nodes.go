@@ -19,16 +19,16 @@ const (
 
 const fullest = "fullest window" // a figure: the most allowed in one window, relative to its limit
 
-// A scene is a load on one key on several nodes.
-type scene struct {
+// A keyLoad is a load on one key on several nodes.
+type keyLoad struct {
 	name, path string
 	limit      int64
 	window     time.Duration
 	asked      float64 // upper bound of Redis commands per decision
 }
 
-func (b *bench) scenes() []scene {
-	return []scene{
+func (b *bench) scenes() []keyLoad {
+	return []keyLoad{
 		{withRoom, leasedPath, roomy, roomyWindow, 0.02},
 		{reached, scarcePath, b.options.Scarce, scarceWindow, 0.02},
 		{flooded, deniedPath, 0, roomyWindow, 0.001}, // the one allowed request came earlier
@@ -46,7 +46,7 @@ func (b *bench) onNodes(ctx context.Context, turn int) error {
 	return nil
 }
 
-func (b *bench) play(ctx context.Context, sc scene, user string) error {
+func (b *bench) play(ctx context.Context, sc keyLoad, user string) error {
 	if sc.name == flooded {
 		if err := b.deny(ctx, b.nodes, user); err != nil {
 			return err
@@ -74,7 +74,7 @@ func (b *bench) play(ctx context.Context, sc scene, user string) error {
 }
 
 // check fails if more was allowed in a window than its limit.
-func (s *served) check(limit int64) error {
+func (s *loadResult) check(limit int64) error {
 	for start, n := range s.windows {
 		if n > limit {
 			return fmt.Errorf("%d calls passed in the window from %v, and the limit is %d", n, start.Time(), limit)

@@ -17,14 +17,14 @@ const (
 	manyEach = "the script alone, full runs"
 )
 
-// A way is a path by which requests are decided on one node.
-type way struct {
+// A path is a path by which requests are decided on one node.
+type path struct {
 	name, path string
 	passes     bool
 }
 
 var (
-	ways     = []way{{exact, exactPath, true}, {leased, leasedPath, true}, {cached, deniedPath, false}}
+	ways     = []path{{exact, exactPath, true}, {leased, leasedPath, true}, {cached, deniedPath, false}}
 	ceilings = []string{oneEach, manyEach}
 
 	crowds = []int{2, 64, most} // numbers of clients
@@ -52,7 +52,7 @@ func (b *bench) alongPaths(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) along(ctx context.Context, w way, callers int) error {
+func (b *bench) along(ctx context.Context, w path, callers int) error {
 	s, c, err := b.run(ctx, load{
 		nodes: []penstock.Decider{b.nodes[0]}, callers: callers,
 		path: w.path, user: caller, duration: b.options.Cell, window: roomyWindow,

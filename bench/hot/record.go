@@ -31,7 +31,7 @@ const (
 // record returns what the store sends to decide one request by the exact rule, and what it sends for the largest
 // batch: the smallest and the largest run of its script.
 func record(ctx context.Context, addr string, s *rules.Snapshot) (one, many []byte, err error) {
-	var tape tape
+	var tape recording
 	n, err := openNode(redisstore.Options{Addresses: []string{addr}, Dial: tape.dial}, s)
 	if err != nil {
 		return nil, nil, err
@@ -59,19 +59,19 @@ func record(ctx context.Context, addr string, s *rules.Snapshot) (one, many []by
 	return tape.runs()
 }
 
-// A tape records what is written to connections.
-type tape struct {
+// A recording records what is written to connections.
+type recording struct {
 	mu    sync.Mutex
-	conns []*taped
+	conns []*recordedConn
 }
 
-type taped struct {
+type recordedConn struct {
 	net.Conn
 	mu   sync.Mutex
 	sent bytes.Buffer
 }
 
-func (c *taped) Write(b []byte) (int, error) {
+func (c *recordedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,12 +79,12 @@ func (c *taped) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (t *tape) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+func (t *recording) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	c := &taped{Conn: conn}
+	c := &recordedConn{Conn: conn}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.conns = append(t.conns, c)
@@ -92,7 +92,7 @@ func (t *tape) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Conf
 }
 
 // runs returns the smallest and the largest run of a script by name.
-func (t *tape) runs() (smallest, largest []byte, err error) {
+func (t *recording) runs() (smallest, largest []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.conns {

@@ -25,7 +25,7 @@ type span struct{ From, To int }
 
 type response struct {
 	Error  string `json:",omitempty"`
-	Ran    Ran
+	Ran    RunResult
 	Weight Weight
 }
 
@@ -119,7 +119,7 @@ func (s *server) fill(keys span) error {
 	return nil
 }
 
-func (s *server) run(r Run) (Ran, error) {
+func (s *server) run(r Run) (RunResult, error) {
 	if r.Pattern == Hot {
 		// Use a new key each time, not among those filled, so that it starts with the whole limit.
 		s.hot++
@@ -129,7 +129,7 @@ func (s *server) run(r Run) (Ran, error) {
 	if !ok {
 		var err error
 		if t, err = draw(r.Pattern, max(1, s.filled)); err != nil {
-			return Ran{}, err
+			return RunResult{}, err
 		}
 		s.traffic[r.Pattern] = t
 		runtime.GC()
@@ -182,7 +182,7 @@ func (c *Child) Fill(from, to int) error {
 }
 
 // Run measures one cell on the keys filled so far.
-func (c *Child) Run(r Run) (Ran, error) {
+func (c *Child) Run(r Run) (RunResult, error) {
 	a, err := c.ask(request{Run: &r})
 	return a.Ran, err
 }

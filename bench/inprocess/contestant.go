@@ -20,13 +20,13 @@ var Roomy = Limit{Count: 1_000_000_000, Window: time.Hour}
 // Spent is a limit that one request exhausts for longer than a benchmark lasts.
 var Spent = Limit{Count: 1, Window: time.Hour}
 
-// A Take charges one to the key and reports whether it was allowed.
-type Take func(key string) (allowed bool, err error)
+// A TakeFunc charges one to the key and reports whether it was allowed.
+type TakeFunc func(key string) (allowed bool, err error)
 
 // A Limiter is a running contestant.
 type Limiter interface {
 	// Caller returns a Take for one goroutine, which may keep its own scratch memory.
-	Caller() Take
+	Caller() TakeFunc
 
 	// Warm creates the state of a key so that it lasts for the rest of the benchmark. It charges more than one for a
 	// limiter that drops a key once it has refilled.
@@ -35,8 +35,8 @@ type Limiter interface {
 	Close() error
 }
 
-// sized is a limiter that knows how many bytes it uses.
-type sized interface{ Bytes() int64 }
+// sizedLimiter is a limiter that knows how many bytes it uses.
+type sizedLimiter interface{ Bytes() int64 }
 
 // A Contestant is a way of limiting in process memory.
 type Contestant struct {

@@ -62,7 +62,7 @@ func openPenstock(limits ...penstock.Limit) (Limiter, error) {
 
 // caller does what a service does for each request: it hashes the key, fills a ticket, and gets a full decision
 // into an outcome that it reuses.
-func (p *penstockLimiter) caller(share int64) Take {
+func (p *penstockLimiter) caller(share int64) TakeFunc {
 	charges := make([]algorithm.Charge, len(p.meters))
 	for i, m := range p.meters {
 		charges[i] = algorithm.Charge{Meter: m, Cost: max(1, m.Capacity/share)}
@@ -80,7 +80,7 @@ func (p *penstockLimiter) caller(share int64) Take {
 // everything is a share of the capacity that makes a charge cost one.
 const everything = 1 << 62
 
-func (p *penstockLimiter) Caller() Take { return p.caller(everything) }
+func (p *penstockLimiter) Caller() TakeFunc { return p.caller(everything) }
 
 // Warm takes half of the capacity, because a nearly unused counter soon equals an unused one and is dropped.
 func (p *penstockLimiter) Warm(key string) error {
@@ -104,7 +104,7 @@ type batchedLimiter struct{ *penstockLimiter }
 
 // Caller collects requests and decides them together. For each request it returns the decision at the same place
 // of the previous batch; the first batch is decided one by one.
-func (p batchedLimiter) Caller() Take {
+func (p batchedLimiter) Caller() TakeFunc {
 	const size = 32
 	single := p.penstockLimiter.Caller()
 	turns := make([]storage.BatchItem, size)

@@ -28,20 +28,20 @@ func peers() []Contestant {
 	}
 }
 
-// shared is a limiter that keeps nothing per goroutine and drops no key too early.
-type shared struct {
-	take  Take
+// sharedLimiter is a limiter that keeps nothing per goroutine and drops no key too early.
+type sharedLimiter struct {
+	take  TakeFunc
 	close func() error
 }
 
-func (s shared) Caller() Take { return s.take }
+func (s sharedLimiter) Caller() TakeFunc { return s.take }
 
-func (s shared) Warm(key string) error {
+func (s sharedLimiter) Warm(key string) error {
 	_, err := s.take(key)
 	return err
 }
 
-func (s shared) Close() error {
+func (s sharedLimiter) Close() error {
 	if s.close == nil {
 		return nil
 	}
@@ -85,12 +85,12 @@ func newRate(l Limit) *rate.Limiter {
 func openRateSharded(l Limit) (Limiter, error) {
 	m := newShardedMap[*rate.Limiter]()
 	create := func() *rate.Limiter { return newRate(l) }
-	return shared{take: func(key string) (bool, error) { return m.get(key, create).Allow(), nil }}, nil
+	return sharedLimiter{take: func(key string) (bool, error) { return m.get(key, create).Allow(), nil }}, nil
 }
 
 func openRateSyncMap(l Limit) (Limiter, error) {
 	var m sync.Map
-	return shared{take: func(key string) (bool, error) {
+	return sharedLimiter{take: func(key string) (bool, error) {
 		object, ok := m.Load(key)
 		if !ok {
 			object, _ = m.LoadOrStore(key, newRate(l))
@@ -102,7 +102,7 @@ func openRateSyncMap(l Limit) (Limiter, error) {
 func openJuju(l Limit) (Limiter, error) {
 	m := newShardedMap[*juju.Bucket]()
 	create := func() *juju.Bucket { return juju.NewBucket(l.Window/time.Duration(l.Count), l.Count) }
-	return shared{take: func(key string) (bool, error) { return m.get(key, create).TakeAvailable(1) == 1, nil }}, nil
+	return sharedLimiter{take: func(key string) (bool, error) { return m.get(key, create).TakeAvailable(1) == 1, nil }}, nil
 }
 
 func openSethvargo(l Limit) (Limiter, error) {
@@ -111,7 +111,7 @@ func openSethvargo(l Limit) (Limiter, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	return shared{
+	return sharedLimiter{
 		take: func(key string) (bool, error) {
 			_, _, _, allowed, err := store.Take(ctx, key)
 			return allowed, err
@@ -133,7 +133,7 @@ func openThrottled(l Limit) (Limiter, error) {
 	// Two clients of one key may disturb each other any number of times; giving up is not a decision.
 	limiter.SetMaxCASAttemptsLimit(1 << 30)
 	ctx := context.Background()
-	return shared{take: func(key string) (bool, error) {
+	return sharedLimiter{take: func(key string) (bool, error) {
 		limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
 		return !limited, err
 	}}, nil
@@ -142,7 +142,7 @@ func openThrottled(l Limit) (Limiter, error) {
 func openUlule(l Limit) (Limiter, error) {
 	limiter := ulule.New(ululemem.NewStore(), ulule.Rate{Limit: l.Count, Period: l.Window})
 	ctx := context.Background()
-	return shared{take: func(key string) (bool, error) {
+	return sharedLimiter{take: func(key string) (bool, error) {
 		c, err := limiter.Get(ctx, key)
 		return !c.Reached, err
 	}}, nil

@@ -18,8 +18,8 @@ type Run struct {
 	Duration time.Duration
 }
 
-// Ran is the result of a Run.
-type Ran struct {
+// RunResult is the result of a Run.
+type RunResult struct {
 	Calls   int64
 	Allowed int64
 	Elapsed time.Duration
@@ -27,19 +27,19 @@ type Ran struct {
 }
 
 // PerCall returns the time per request, over all goroutines together, in nanoseconds.
-func (r Ran) PerCall() float64 { return float64(r.Elapsed.Nanoseconds()) / float64(r.Calls) }
+func (r RunResult) PerCall() float64 { return float64(r.Elapsed.Nanoseconds()) / float64(r.Calls) }
 
 // CPUPerCall returns the processor time per request, in nanoseconds. It does not grow while other processes use
 // the processor.
-func (r Ran) CPUPerCall() float64 { return float64(r.CPU.Nanoseconds()) / float64(r.Calls) }
+func (r RunResult) CPUPerCall() float64 { return float64(r.CPU.Nanoseconds()) / float64(r.Calls) }
 
 // between is the number of requests between two reads of the clock, which would otherwise be part of every
 // request's cost.
 const between = 1024
 
-func (r Run) do(l Limiter, t traffic) (Ran, error) {
+func (r Run) do(l Limiter, t traffic) (RunResult, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(r.Procs))
-	var ran Ran
+	var ran RunResult
 	var failed error
 	var mu sync.Mutex
 	var callers sync.WaitGroup
@@ -69,7 +69,7 @@ func processorTime() time.Duration {
 }
 
 // call sends requests until the time is up, but at least some: on a busy machine it may start late.
-func call(take Take, t traffic, from int, until time.Time) (calls, allowed int64, err error) {
+func call(take TakeFunc, t traffic, from int, until time.Time) (calls, allowed int64, err error) {
 	for i := from; ; {
 		for range between {
 			ok, err := take(t.key(i))
@@ -100,7 +100,7 @@ func weigh(l Limiter, empty Weight, collections int) Weight {
 	w := footprint()
 	w.Heap -= empty.Heap
 	w.Resident -= empty.Resident
-	if s, ok := l.(sized); ok {
+	if s, ok := l.(sizedLimiter); ok {
 		w.Own = s.Bytes()
 	}
 	for range collections {

@@ -50,7 +50,7 @@ type gate struct {
 	open    chan struct{}
 }
 
-func (g *gate) Caller() remote.Take {
+func (g *gate) Caller() remote.TakeFunc {
 	return func(ctx context.Context, _ string) (bool, error) {
 		if g.missing.Add(-1) == 0 {
 			close(g.open)
@@ -89,7 +89,7 @@ func TestCallsDoNotWaitForThoseBefore(t *testing.T) {
 
 type broken struct{ err error }
 
-func (b broken) Caller() remote.Take {
+func (b broken) Caller() remote.TakeFunc {
 	return func(context.Context, string) (bool, error) { return false, b.err }
 }
 func (b broken) Warm(context.Context, string) error { return b.err }

@@ -104,7 +104,7 @@ func travel(ctx context.Context, addr string, roundTrip time.Duration, name stri
 	return float64(total.ValueAtPercentile(50)) / 1e3, failed
 }
 
-func journey(ctx context.Context, take remote.Take, keys []string, from, calls int) (*hdrhistogram.Histogram, error) {
+func journey(ctx context.Context, take remote.TakeFunc, keys []string, from, calls int) (*hdrhistogram.Histogram, error) {
 	h := redis.NewHistogram()
 	for i := range calls {
 		key := keys[(from+i)%len(keys)]

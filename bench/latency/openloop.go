@@ -22,9 +22,9 @@ type OpenLoop struct {
 	Keys      []string
 }
 
-// Waited is the latency of requests, in µs. It excludes the first tenth of the schedule, which fills pools and
+// Latencies is the latency of requests, in µs. It excludes the first tenth of the schedule, which fills pools and
 // grows stacks.
-type Waited struct {
+type Latencies struct {
 	Latency *hdrhistogram.Histogram // from the scheduled instant to the response
 	Late    *hdrhistogram.Histogram // from the scheduled instant until the request was sent: the share of the schedule itself
 }
@@ -41,7 +41,7 @@ const fewest = 10
 const nap = 100 * time.Microsecond
 
 // Run follows the schedule and returns when the last request has its response.
-func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Waited, error) {
+func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Latencies, error) {
 	// The thread that keeps time does nothing else. It sleeps in the kernel and wakes on time; the runtime's timers
 	// may be a millisecond late. The runtime gets one more processor for it, so that the clients cannot keep it from
 	// waking: it represents other machines, which would not compete with this one.
@@ -79,7 +79,7 @@ func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Waited, erro
 	}
 	s.underway.Wait()
 	if ctx.Err() != nil {
-		return Waited{}, context.Cause(ctx)
+		return Latencies{}, context.Cause(ctx)
 	}
 	return s.waited()
 }
@@ -107,7 +107,7 @@ func saturation(ctx context.Context, limiter remote.Limiter, keys []string, clos
 type schedule struct {
 	limiter  remote.Limiter
 	callers  int
-	idle     chan remote.Take
+	idle     chan remote.TakeFunc
 	underway sync.WaitGroup
 	latency  []time.Duration
 	late     []time.Duration
@@ -115,13 +115,13 @@ type schedule struct {
 
 func newSchedule(limiter remote.Limiter, calls int) *schedule {
 	return &schedule{
-		limiter: limiter, idle: make(chan remote.Take, crowd),
+		limiter: limiter, idle: make(chan remote.TakeFunc, crowd),
 		latency: make([]time.Duration, calls), late: make([]time.Duration, calls),
 	}
 }
 
 // caller returns an idle Take, or nil if there is already a crowd.
-func (s *schedule) caller() remote.Take {
+func (s *schedule) caller() remote.TakeFunc {
 	select {
 	case take := <-s.idle:
 		return take
@@ -134,7 +134,7 @@ func (s *schedule) caller() remote.Take {
 	return s.limiter.Caller()
 }
 
-func (s *schedule) call(take remote.Take, key string) error {
+func (s *schedule) call(take remote.TakeFunc, key string) error {
 	defer func() { s.idle <- take }()
 	allowed, err := take(context.Background(), key) // the store's own timeout is enough
 	if err == nil && !allowed {
@@ -143,8 +143,8 @@ func (s *schedule) call(take remote.Take, key string) error {
 	return err
 }
 
-func (s *schedule) waited() (Waited, error) {
-	w := Waited{Latency: redis.NewHistogram(), Late: redis.NewHistogram()}
+func (s *schedule) waited() (Latencies, error) {
+	w := Latencies{Latency: redis.NewHistogram(), Late: redis.NewHistogram()}
 	for i := len(s.latency) / 10; i < len(s.latency); i++ {
 		if err := errors.Join(note(w.Latency, s.latency[i]), note(w.Late, s.late[i])); err != nil {
 			return w, err

@@ -79,15 +79,15 @@ func parse(args []string, usage io.Writer) (o Options, svgDir string, err error)
 	return o, svgDir, errors.Join(errs[:]...)
 }
 
-func choose(list string) ([]Way, error) {
+func choose(list string) ([]Method, error) {
 	all := append(Ways(), penstockWay)
 	if list == "" {
 		return all, nil
 	}
-	return parseList("--ways", list, func(name string) (Way, error) {
-		i := slices.IndexFunc(all, func(w Way) bool { return w.Name == name })
+	return parseList("--ways", list, func(name string) (Method, error) {
+		i := slices.IndexFunc(all, func(w Method) bool { return w.Name == name })
 		if i < 0 {
-			return Way{}, errors.New("no such way")
+			return Method{}, errors.New("no such way")
 		}
 		return all[i], nil
 	})

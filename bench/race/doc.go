@@ -6,5 +6,5 @@
 // configured network delay. A barrier releases them together, and their answers are counted.
 //
 // It is separate from the stores because it must not share their code: the ways under test are written command by
-// command, as one would write them by hand, and a store is one more [Way] next to them.
+// command, as one would write them by hand, and a store is one more [Method] next to them.
 package race

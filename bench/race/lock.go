@@ -24,13 +24,13 @@ const (
 	longestPause = 16 * time.Millisecond
 )
 
-var locked = Way{
+var locked = Method{
 	Name: "lock",
 	What: "SET NX PX, spinning with back-off; check then add; release by a script that compares the token",
 	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {
 		c := node.Client
 		return decideFunc(func(ctx context.Context, key string) (Answer, error) {
-			t := &trips{client: c}
+			t := &tripCounter{client: c}
 			lock, token := "{"+key+"}:lock", newMember()
 			retries, err := acquire(ctx, t, c, lock, token)
 			if err != nil {
@@ -44,7 +44,7 @@ var locked = Way{
 }
 
 // acquire retries until it holds the lock or ctx ends.
-func acquire(ctx context.Context, t *trips, c rueidis.Client, lock, token string) (retries int, err error) {
+func acquire(ctx context.Context, t *tripCounter, c rueidis.Client, lock, token string) (retries int, err error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		results, err := t.sendTogether(ctx, c.B().Set().Key(lock).Value(token).Nx().Px(lockLife).Build())
 		if err != nil {
@@ -63,7 +63,7 @@ func acquire(ctx context.Context, t *trips, c rueidis.Client, lock, token string
 }
 
 // release releases the lock even if the context has ended, because others wait for it.
-func release(ctx context.Context, t *trips, c rueidis.Client, lock, token string) error {
+func release(ctx context.Context, t *tripCounter, c rueidis.Client, lock, token string) error {
 	unlock := c.B().Eval().Script(unlockScript).Numkeys(1).Key(lock).Arg(token).Build()
 	if _, err := t.send(context.WithoutCancel(ctx), unlock); err != nil {
 		return fmt.Errorf("release %q: %w", lock, err)

@@ -32,21 +32,21 @@ func expire(c rueidis.Client, key string, w window) rueidis.Completed {
 	return c.B().Arbitrary("PEXPIRE").Keys(key).Args(w.ttl).Build()
 }
 
-// trips sends commands for one request and counts how often it waited.
-type trips struct {
+// tripCounter sends commands for one request and counts how often it waited.
+type tripCounter struct {
 	client rueidis.CoreClient
 	made   int
 }
 
 // send waits for one command's integer reply.
-func (t *trips) send(ctx context.Context, cmd rueidis.Completed) (int, error) {
+func (t *tripCounter) send(ctx context.Context, cmd rueidis.Completed) (int, error) {
 	t.made++
 	n, err := t.client.Do(ctx, cmd).AsInt64()
 	return int(n), err
 }
 
 // sendTogether waits once for several commands sent in one write.
-func (t *trips) sendTogether(ctx context.Context, cmds ...rueidis.Completed) ([]rueidis.RedisResult, error) {
+func (t *tripCounter) sendTogether(ctx context.Context, cmds ...rueidis.Completed) ([]rueidis.RedisResult, error) {
 	t.made++
 	results := t.client.DoMulti(ctx, cmds...)
 	for i, r := range results {
@@ -57,12 +57,12 @@ func (t *trips) sendTogether(ctx context.Context, cmds ...rueidis.Completed) ([]
 	return results, nil
 }
 
-var checkThenAdd = Way{
+var checkThenAdd = Method{
 	Name: "check then add",
 	What: "ZREMRANGEBYSCORE, ZCARD; below the limit: ZADD + PEXPIRE",
 	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {
 		return decideFunc(func(ctx context.Context, key string) (Answer, error) {
-			t := &trips{client: node.Client}
+			t := &tripCounter{client: node.Client}
 			allowed, err := takeByChecking(ctx, t, node.Client, key, limit)
 			return Answer{Allowed: allowed, Trips: t.made}, err
 		}), nil
@@ -70,7 +70,7 @@ var checkThenAdd = Way{
 }
 
 // takeByChecking reads, then acts on what it read. That is correct only if no other client acts in between.
-func takeByChecking(ctx context.Context, t *trips, c rueidis.Client, key string, limit Limit) (bool, error) {
+func takeByChecking(ctx context.Context, t *tripCounter, c rueidis.Client, key string, limit Limit) (bool, error) {
 	w := windowAt(time.Now(), limit.Window)
 	if _, err := t.send(ctx, clean(c, key, w)); err != nil {
 		return false, fmt.Errorf("clean %q: %w", key, err)
@@ -88,7 +88,7 @@ func takeByChecking(ctx context.Context, t *trips, c rueidis.Client, key string,
 	return true, nil
 }
 
-var addThenCount = Way{
+var addThenCount = Method{
 	Name: "four steps",
 	What: "ZREMRANGEBYSCORE, ZADD, PEXPIRE, ZCARD, a trip each; allowed if the count is within the limit",
 	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {
@@ -98,7 +98,7 @@ var addThenCount = Way{
 
 // Members made of the request (user, path, body) are the same for a burst of
 // identical requests, and a sorted set keeps each member once.
-var addThenCountShared = Way{
+var addThenCountShared = Method{
 	Name: "four steps (shared member)",
 	What: "the same, the member being a fingerprint of the request, equal for all callers",
 	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {
@@ -108,7 +108,7 @@ var addThenCountShared = Way{
 
 func fourSteps(c rueidis.Client, limit Limit, member func() string) Decider {
 	return decideFunc(func(ctx context.Context, key string) (Answer, error) {
-		t := &trips{client: c}
+		t := &tripCounter{client: c}
 		w := windowAt(time.Now(), limit.Window)
 		if _, err := t.send(ctx, clean(c, key, w)); err != nil {
 			return Answer{Trips: t.made}, fmt.Errorf("clean %q: %w", key, err)

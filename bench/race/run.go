@@ -25,7 +25,7 @@ type Options struct {
 	Limit      Limit
 	Patience   time.Duration // timeout of a request
 
-	Ways     []Way // Ways() and any others
+	Ways     []Method // Ways() and any others
 	Progress func(what string)
 }
 
@@ -143,7 +143,7 @@ func (c *campaign) runLoad(ctx context.Context, l load) (err error) {
 	return nil
 }
 
-func (c *campaign) runWay(ctx context.Context, net *network, way Way, callers []int) error {
+func (c *campaign) runWay(ctx context.Context, net *network, way Method, callers []int) error {
 	var deciders []Decider
 	defer func() {
 		for _, d := range deciders {

@@ -13,12 +13,12 @@ import (
 //go:embed take.lua
 var takeScript string
 
-var scriptText = Way{
+var scriptText = Method{
 	Name: "EVAL",
 	What: "check and add in one script, its text sent with every call",
 	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {
 		return decideFunc(func(ctx context.Context, key string) (Answer, error) {
-			t := &trips{client: node.Client}
+			t := &tripCounter{client: node.Client}
 			n, err := t.send(ctx, takeByText(node.Client, key, limit))
 			if err != nil {
 				err = fmt.Errorf("run script on %q: %w", key, err)
@@ -29,7 +29,7 @@ var scriptText = Way{
 }
 
 // scriptCached sends the hash of the script, and its text only to a server that does not have it.
-var scriptCached = Way{
+var scriptCached = Method{
 	Name: "EVALSHA",
 	What: "the same script, named by its hash",
 	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {
@@ -37,7 +37,7 @@ var scriptCached = Way{
 		sha := hex.EncodeToString(sum[:])
 		c := node.Client
 		return decideFunc(func(ctx context.Context, key string) (Answer, error) {
-			t := &trips{client: c}
+			t := &tripCounter{client: c}
 			n, err := t.send(ctx, c.B().Evalsha().Sha1(sha).Numkeys(1).Key(key).Arg(takeArgs(limit)...).Build())
 			if reply, ok := rueidis.IsRedisErr(err); ok && reply.IsNoScript() {
 				n, err = t.send(ctx, takeByText(c, key, limit))

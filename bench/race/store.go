@@ -11,7 +11,7 @@ import (
 )
 
 // penstockWay is Penstock's own store, with the same kind of limit as the other ways, an exact log.
-var penstockWay = Way{
+var penstockWay = Method{
 	Name: "Penstock",
 	What: "EVALSHA of a general script; callers of one node that would wait travel together",
 	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {

@@ -9,13 +9,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-var transaction = Way{
+var transaction = Method{
 	Name: "MULTI/EXEC",
 	What: "ZREMRANGEBYSCORE, ZADD, ZCARD, PEXPIRE in one transaction; allowed if the count is within the limit",
 	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {
 		c := node.Client
 		return decideFunc(func(ctx context.Context, key string) (Answer, error) {
-			t := &trips{client: c}
+			t := &tripCounter{client: c}
 			w := windowAt(time.Now(), limit.Window)
 			results, err := t.sendTogether(ctx,
 				c.B().Multi().Build(),
@@ -51,7 +51,7 @@ func replyOf(exec rueidis.RedisResult, i int) (int, error) {
 
 // optimistic is implemented in its best form: WATCH and the count are sent together, so an attempt is two trips,
 // and connections stay dedicated for the whole campaign.
-var optimistic = Way{
+var optimistic = Method{
 	Name: "WATCH + retry",
 	What: "WATCH + ZCOUNT, then MULTI/EXEC (or UNWATCH); retried when EXEC is refused",
 	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {
@@ -65,16 +65,16 @@ type watcher struct {
 	limit  Limit
 
 	mu   sync.Mutex
-	idle []lent
-	all  []lent
+	idle []borrowedConn
+	all  []borrowedConn
 }
 
-type lent struct {
+type borrowedConn struct {
 	conn   rueidis.DedicatedClient
 	giveUp func()
 }
 
-func (w *watcher) borrow() lent {
+func (w *watcher) borrow() borrowedConn {
 	w.mu.Lock()
 	if last := len(w.idle) - 1; last >= 0 {
 		defer w.mu.Unlock()
@@ -84,14 +84,14 @@ func (w *watcher) borrow() lent {
 	}
 	w.mu.Unlock()
 	conn, giveUp := w.client.Dedicate() // may dial: not under the lock
-	l := lent{conn, giveUp}
+	l := borrowedConn{conn, giveUp}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, l)
 	return l
 }
 
-func (w *watcher) giveBack(l lent) {
+func (w *watcher) giveBack(l borrowedConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.idle = append(w.idle, l)
@@ -108,7 +108,7 @@ func (w *watcher) Close() {
 
 func (w *watcher) Decide(ctx context.Context, key string) (Answer, error) {
 	l := w.borrow()
-	t := &trips{client: l.conn}
+	t := &tripCounter{client: l.conn}
 	for retries := 0; ; retries++ {
 		if err := ctx.Err(); err != nil {
 			return Answer{Trips: t.made, Retries: retries}, fmt.Errorf("optimistic take of %q after %d retries: %w", key, retries, err)
@@ -125,7 +125,7 @@ func (w *watcher) Decide(ctx context.Context, key string) (Answer, error) {
 }
 
 // attempt is refused if the key changed between the read and the write.
-func (w *watcher) attempt(ctx context.Context, t *trips, key string) (allowed, refused bool, err error) {
+func (w *watcher) attempt(ctx context.Context, t *tripCounter, key string) (allowed, refused bool, err error) {
 	c, now := w.client, windowAt(time.Now(), w.limit.Window)
 	seen, err := t.sendTogether(ctx, c.B().Watch().Key(key).Build(), countFresh(c, key, now))
 	if err != nil {

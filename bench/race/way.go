@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Way is one way of deciding requests against a limit kept in Redis.
-type Way struct {
+// A Method is one way of deciding requests against a limit kept in Redis.
+type Method struct {
 	Name string // short, without a comma: a row of the table, an entry of a legend
 	What string // one line: the commands it sends and when it allows
 
@@ -54,8 +54,8 @@ func (f decideFunc) Decide(ctx context.Context, key string) (Answer, error) { re
 func (f decideFunc) Close() {}
 
 // Ways returns the techniques people use, in the order they tend to try them.
-func Ways() []Way {
-	return []Way{
+func Ways() []Method {
+	return []Method{
 		checkThenAdd,
 		addThenCount,
 		addThenCountShared,

@@ -12,13 +12,13 @@ import (
 const testLimit = 10
 
 // raceOf runs one way on a real server: four nodes, 1 ms of round trip.
-func raceOf(t *testing.T, way Way, callers, trials int) Cell {
+func raceOf(t *testing.T, way Method, callers, trials int) Cell {
 	t.Helper()
 	report, err := Run(t.Context(), Options{
 		Addr: redistest.Start(t).Addr, Nodes: 4, Trials: trials,
 		Callers: []int{callers}, RoundTrips: []time.Duration{time.Millisecond},
 		Limit: Limit{Calls: testLimit, Window: time.Minute}, Patience: 30 * time.Second,
-		Ways: []Way{way},
+		Ways: []Method{way},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func raceOf(t *testing.T, way Way, callers, trials int) Cell {
 
 func TestAtomicWaysAdmitExactlyTheLimit(t *testing.T) {
 	exactly := Spread{testLimit, testLimit, testLimit}
-	for _, way := range []Way{transaction, locked, optimistic, scriptText, scriptCached, penstockWay} {
+	for _, way := range []Method{transaction, locked, optimistic, scriptText, scriptCached, penstockWay} {
 		t.Run(way.Name, func(t *testing.T) {
 			cell := raceOf(t, way, 50, 3)
 			if cell.Admitted != exactly || cell.GaveUp != 0 {
@@ -86,7 +86,7 @@ func TestSharedMemberLetsEverybodyThrough(t *testing.T) {
 
 func TestCostOfOneCall(t *testing.T) {
 	for _, want := range []struct {
-		way             Way
+		way             Method
 		trips, commands float64
 	}{
 		{checkThenAdd, 3, 4},
@@ -108,7 +108,7 @@ func TestCostOfOneCall(t *testing.T) {
 }
 
 func TestContendedWaysRetry(t *testing.T) {
-	for _, way := range []Way{locked, optimistic} {
+	for _, way := range []Method{locked, optimistic} {
 		t.Run(way.Name, func(t *testing.T) {
 			if cell := raceOf(t, way, 30, 2); cell.RetriesPerCall == 0 {
 				t.Error("30 callers at once never got in each other's way")
@@ -161,12 +161,12 @@ func TestLockWaiterGivesUp(t *testing.T) {
 
 func TestErrorOfAWayIsReturned(t *testing.T) {
 	fault := errors.New("out of order")
-	fails := Way{Name: "fails", Open: func(context.Context, Node, Limit) (Decider, error) {
+	fails := Method{Name: "fails", Open: func(context.Context, Node, Limit) (Decider, error) {
 		return decideFunc(func(context.Context, string) (Answer, error) { return Answer{}, fault }), nil
 	}}
 	_, err := Run(t.Context(), Options{
 		Addr: redistest.Start(t).Addr, Nodes: 2, Trials: 2, Callers: []int{4}, RoundTrips: []time.Duration{0},
-		Limit: Limit{Calls: testLimit, Window: time.Minute}, Patience: 10 * time.Second, Ways: []Way{fails},
+		Limit: Limit{Calls: testLimit, Window: time.Minute}, Patience: 10 * time.Second, Ways: []Method{fails},
 	})
 	if !errors.Is(err, fault) {
 		t.Errorf("got %v, want the way's own error", err)

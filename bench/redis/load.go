@@ -23,8 +23,8 @@ type Load struct {
 	MayDeny   bool
 }
 
-// Served is the result of a Load.
-type Served struct {
+// LoadResult is the result of a Load.
+type LoadResult struct {
 	Decisions int64
 	GaveUp    int64
 	Elapsed   time.Duration
@@ -32,7 +32,7 @@ type Served struct {
 }
 
 // PerSecond returns decisions per second.
-func (s Served) PerSecond() float64 { return float64(s.Decisions) / s.Elapsed.Seconds() }
+func (s LoadResult) PerSecond() float64 { return float64(s.Decisions) / s.Elapsed.Seconds() }
 
 // NewHistogram returns a histogram for latencies from 1 µs to a minute, with a precision of one percent.
 func NewHistogram() *hdrhistogram.Histogram {
@@ -40,8 +40,8 @@ func NewHistogram() *hdrhistogram.Histogram {
 }
 
 // Run puts the load on a limiter.
-func (l Load) Run(ctx context.Context, limiter remote.Limiter) (Served, error) {
-	total := Served{Latency: NewHistogram()}
+func (l Load) Run(ctx context.Context, limiter remote.Limiter) (LoadResult, error) {
+	total := LoadResult{Latency: NewHistogram()}
 	var failed error
 	var mu sync.Mutex
 	var callers sync.WaitGroup
@@ -68,8 +68,8 @@ func (l Load) Run(ctx context.Context, limiter remote.Limiter) (Served, error) {
 }
 
 // call sends requests until the time is up, but at least one: on a busy machine a client may start late.
-func (l Load) call(ctx context.Context, take remote.Take, seed uint64, until time.Time) (Served, error) {
-	s := Served{Latency: NewHistogram()}
+func (l Load) call(ctx context.Context, take remote.TakeFunc, seed uint64, until time.Time) (LoadResult, error) {
+	s := LoadResult{Latency: NewHistogram()}
 	random := rand.New(rand.NewPCG(seed, uint64(until.UnixNano())))
 	patient := context.WithoutCancel(ctx) // every limiter has its own timeout
 	for now := time.Now(); ; {

@@ -44,7 +44,7 @@ type fake struct {
 	err     error
 }
 
-func (f fake) Caller() remote.Take {
+func (f fake) Caller() remote.TakeFunc {
 	return func(context.Context, string) (bool, error) {
 		time.Sleep(100 * time.Microsecond)
 		return f.allowed, f.err

@@ -43,7 +43,7 @@ func openFourTrips(ctx context.Context, addr string, l Limit) (Limiter, error) {
 		return nil, err
 	}
 	ways := race.Ways()
-	i := slices.IndexFunc(ways, func(w race.Way) bool { return w.Name == "four steps" })
+	i := slices.IndexFunc(ways, func(w race.Method) bool { return w.Name == "four steps" })
 	if i < 0 {
 		return nil, fmt.Errorf("package race has no way called %q", "four steps")
 	}
@@ -52,7 +52,7 @@ func openFourTrips(ctx context.Context, addr string, l Limit) (Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shared{
+	return sharedLimiter{
 		take: func(ctx context.Context, key string) (bool, error) {
 			a, err := decider.Decide(ctx, "four:"+key)
 			return a.Allowed, err
@@ -71,7 +71,7 @@ func openIncrement(_ context.Context, addr string, l Limit) (Limiter, error) {
 		return nil, err
 	}
 	seconds := int64(l.Window.Seconds())
-	return shared{
+	return sharedLimiter{
 		take: func(ctx context.Context, key string) (bool, error) {
 			key = "incr:" + key
 			replies := client.DoMulti(ctx,
@@ -97,7 +97,7 @@ func openEmptyScript(ctx context.Context, addr string, _ Limit) (Limiter, error)
 		client.Close()
 		return nil, fmt.Errorf("load the empty script: %w", err)
 	}
-	return shared{
+	return sharedLimiter{
 		take: func(ctx context.Context, key string) (bool, error) {
 			n, err := client.Do(ctx, client.B().Evalsha().Sha1(sha).Numkeys(1).Key("empty:"+key).Build()).AsInt64()
 			return n == 1, err
@@ -111,7 +111,7 @@ func openGet(_ context.Context, addr string, _ Limit) (Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shared{
+	return sharedLimiter{
 		take: func(ctx context.Context, key string) (bool, error) {
 			_, err := client.Do(ctx, client.B().Get().Key("get:"+key).Build()).ToString()
 			return true, err

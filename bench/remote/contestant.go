@@ -30,13 +30,13 @@ const logCount = 100
 // it takes most of an hour to refill.
 func (l Limit) lasting() int64 { return max(1, l.Count/10_000) }
 
-// A Take charges one to the key and reports whether it was allowed.
-type Take func(ctx context.Context, key string) (allowed bool, err error)
+// A TakeFunc charges one to the key and reports whether it was allowed.
+type TakeFunc func(ctx context.Context, key string) (allowed bool, err error)
 
 // A Limiter is a contestant connected to a server.
 type Limiter interface {
 	// Caller returns a Take for one goroutine, which may keep its own scratch memory.
-	Caller() Take
+	Caller() TakeFunc
 
 	// Warm creates the state of a key so that it lasts.
 	Warm(ctx context.Context, key string) error
@@ -83,17 +83,17 @@ func Find(name string) (Contestant, error) {
 	return all[i], nil
 }
 
-// shared is a limiter that keeps nothing per goroutine.
-type shared struct {
-	take  Take
+// sharedLimiter is a limiter that keeps nothing per goroutine.
+type sharedLimiter struct {
+	take  TakeFunc
 	warm  func(ctx context.Context, key string) error // nil: take once
 	close func()
 }
 
-func (s shared) Caller() Take { return s.take }
-func (s shared) Close()       { s.close() }
+func (s sharedLimiter) Caller() TakeFunc { return s.take }
+func (s sharedLimiter) Close()           { s.close() }
 
-func (s shared) Warm(ctx context.Context, key string) error {
+func (s sharedLimiter) Warm(ctx context.Context, key string) error {
 	if s.warm != nil {
 		return s.warm(ctx, key)
 	}

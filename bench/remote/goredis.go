@@ -37,7 +37,7 @@ func openRedisRate(_ context.Context, addr string, l Limit) (Limiter, error) {
 	client := dialGoRedis(addr)
 	limiter := redis_rate.NewLimiter(client)
 	limit := redis_rate.Limit{Rate: int(l.Count), Burst: int(l.Count), Period: l.Window}
-	return shared{
+	return sharedLimiter{
 		take: func(ctx context.Context, key string) (bool, error) {
 			r, err := limiter.Allow(ctx, key, limit)
 			return err == nil && r.Allowed == 1, err
@@ -61,7 +61,7 @@ func openThrottled(_ context.Context, addr string, l Limit) (Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shared{
+	return sharedLimiter{
 		take: func(ctx context.Context, key string) (bool, error) {
 			limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
 			return !limited, err
@@ -81,7 +81,7 @@ func openUlule(_ context.Context, addr string, l Limit) (Limiter, error) {
 		return nil, err
 	}
 	limiter := ulule.New(store, ulule.Rate{Limit: l.Count, Period: l.Window})
-	return shared{
+	return sharedLimiter{
 		take: func(ctx context.Context, key string) (bool, error) {
 			c, err := limiter.Get(ctx, key)
 			return !c.Reached, err

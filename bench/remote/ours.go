@@ -73,7 +73,7 @@ func opener(rule string, limits ...func(Limit) penstock.Limit) func(context.Cont
 	}
 }
 
-func (p *penstockLimiter) caller(cost int64) Take {
+func (p *penstockLimiter) caller(cost int64) TakeFunc {
 	charges := make([]algorithm.Charge, len(p.meters))
 	for i, m := range p.meters {
 		charges[i] = algorithm.Charge{Meter: m, Cost: cost}
@@ -87,7 +87,7 @@ func (p *penstockLimiter) caller(cost int64) Take {
 	}
 }
 
-func (p *penstockLimiter) Caller() Take { return p.caller(1) }
+func (p *penstockLimiter) Caller() TakeFunc { return p.caller(1) }
 
 func (p *penstockLimiter) Warm(ctx context.Context, key string) error {
 	allowed, err := p.caller(p.warmth)(ctx, key)

@@ -16,7 +16,7 @@ import (
 const day = 24 * time.Hour
 
 var otherFaults = []fault{
-	{name: "a node killed; its callers go to another", lives: 1, balanced: true, arrange: onServer(func(s *stage, _ *redistest.Server) {
+	{name: "a node killed; its callers go to another", lives: 1, balanced: true, arrange: onServer(func(s *faultStage, _ *redistest.Server) {
 		s.nodes[0].process.Kill()
 		s.hold()
 	})},
@@ -28,11 +28,11 @@ var otherFaults = []fault{
 }
 
 // withoutDatabase kills the PostgreSQL that rules come from.
-func withoutDatabase(t *testing.T) arrangement {
+func withoutDatabase(t *testing.T) faultSetup {
 	postgres, redis := pgtest.Start(t), redistest.Start(t)
 	database, err := postgres.Database(t.Context())
 	must(t, err)
-	return arrangement{
+	return faultSetup{
 		store: onRedis("single", redis.Addr),
 		rules: func(text string) string {
 			file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -44,7 +44,7 @@ func withoutDatabase(t *testing.T) arrangement {
 			}
 			return "rules: {database: '" + database + "', poll_interval: 100ms}"
 		},
-		inject: func(s *stage) {
+		inject: func(s *faultStage) {
 			must(t, postgres.Kill())
 			s.hold()
 			must(t, postgres.Restart())
@@ -53,11 +53,11 @@ func withoutDatabase(t *testing.T) arrangement {
 }
 
 // onClock steps the clock of a Redis that runs, and leaves it so.
-func onClock(by time.Duration) func(*testing.T) arrangement {
-	return func(t *testing.T) arrangement {
+func onClock(by time.Duration) func(*testing.T) faultSetup {
+	return func(t *testing.T) faultSetup {
 		step := preloadClock(t)
 		redis := redistest.Start(t)
-		return arrangement{store: onRedis("single", redis.Addr), inject: func(s *stage) {
+		return faultSetup{store: onRedis("single", redis.Addr), inject: func(s *faultStage) {
 			before := s.ask(redis.Addr, "TIME")
 			step(by)
 			if after := s.ask(redis.Addr, "TIME"); (by < 0) != (after < before) {

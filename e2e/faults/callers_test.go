@@ -82,14 +82,14 @@ type bound struct {
 func (b bound) of(k *kind, known *knowledge) int {
 	most, passes := b.lives*k.limit, b.lives*k.limit
 	for n := range b.nodes {
-		most += b.share(k, seen{})
+		most += b.share(k, exactReports{})
 		passes += b.share(k, known.nodes[n])
 	}
 	return min(most, passes+known.spurious)
 }
 
 // share returns how many requests a node may allow alone, given what it has seen.
-func (b bound) share(k *kind, s seen) int {
+func (b bound) share(k *kind, s exactReports) int {
 	used := s.used
 	switch {
 	case k.leased:
@@ -114,12 +114,12 @@ func (b bound) share(k *kind, s seen) int {
 
 // A knowledge is what nodes know about a client when the fault begins.
 type knowledge struct {
-	nodes    map[int]seen
+	nodes    map[int]exactReports
 	spurious int // requests that were admitted without Redis before the fault, or again after an exact answer
 }
 
-// seen is what the exact answers of a node have reported about a client.
-type seen struct {
+// exactReports is what the exact answers of a node have reported about a client.
+type exactReports struct {
 	used, admitted int
 	denied         bool
 }
@@ -136,7 +136,7 @@ func learn(answers []*answer, fault span) map[caller]*knowledge {
 		}
 		k := all[a.caller]
 		if k == nil {
-			k = &knowledge{nodes: map[int]seen{}}
+			k = &knowledge{nodes: map[int]exactReports{}}
 			all[a.caller] = k
 		}
 		here := fmt.Sprint(a.node, a.caller)

@@ -11,27 +11,27 @@ import (
 
 var clusterFaults = []fault{
 	{name: "cluster: CLUSTER FAILOVER", lives: 1, arrange: onCluster(failOver)},
-	{name: "cluster: a master killed, its replica takes over", lives: 2, arrange: onCluster(func(s *stage, all *redistest.Cluster) {
+	{name: "cluster: a master killed, its replica takes over", lives: 2, arrange: onCluster(func(s *faultStage, all *redistest.Cluster) {
 		must(s.T, all.Nodes[0].Kill())
 		s.awaitMaster(all.Replicas[0].Addr)
 	})},
-	{name: "cluster: a master stopped (SIGSTOP), its replica takes over", silent: true, lives: 2, arrange: onCluster(func(s *stage, all *redistest.Cluster) {
+	{name: "cluster: a master stopped (SIGSTOP), its replica takes over", silent: true, lives: 2, arrange: onCluster(func(s *faultStage, all *redistest.Cluster) {
 		must(s.T, all.Nodes[0].Pause())
 		s.awaitMaster(all.Replicas[0].Addr)
 	})},
-	{name: "cluster: a master stopped (SIGSTOP) for a while", silent: true, lives: 1, arrange: onCluster(func(s *stage, all *redistest.Cluster) {
+	{name: "cluster: a master stopped (SIGSTOP) for a while", silent: true, lives: 1, arrange: onCluster(func(s *faultStage, all *redistest.Cluster) {
 		must(s.T, all.Nodes[0].Pause())
 		s.hold()
 		must(s.T, all.Nodes[0].Resume())
 	}, "--cluster-node-timeout", "30000")},
-	{name: "cluster: a master and its replica killed, the others serve on", lives: 2, arrange: onCluster(func(s *stage, all *redistest.Cluster) {
+	{name: "cluster: a master and its replica killed, the others serve on", lives: 2, arrange: onCluster(func(s *faultStage, all *redistest.Cluster) {
 		must(s.T, all.Replicas[0].Kill())
 		must(s.T, all.Nodes[0].Kill())
 		s.hold()
 		must(s.T, all.Nodes[0].Restart())
 		s.awaitCluster(all.Nodes...)
 	}, "--cluster-require-full-coverage", "no")},
-	{name: "cluster: a master and its replica killed, the others serve nobody", lives: 2, arrange: onCluster(func(s *stage, all *redistest.Cluster) {
+	{name: "cluster: a master and its replica killed, the others serve nobody", lives: 2, arrange: onCluster(func(s *faultStage, all *redistest.Cluster) {
 		must(s.T, all.Replicas[0].Kill())
 		must(s.T, all.Nodes[0].Kill())
 		s.hold()
@@ -43,21 +43,21 @@ var clusterFaults = []fault{
 
 // onCluster is a fault of three masters with a replica each, where nodes give each other up after a
 // second unless args say otherwise.
-func onCluster(inject func(*stage, *redistest.Cluster), args ...string) func(*testing.T) arrangement {
-	return func(t *testing.T) arrangement {
+func onCluster(inject func(*faultStage, *redistest.Cluster), args ...string) func(*testing.T) faultSetup {
+	return func(t *testing.T) faultSetup {
 		all := redistest.StartReplicatedCluster(t, 3, append([]string{"--cluster-node-timeout", "1000"}, args...)...)
-		return arrangement{store: onRedis("cluster", all.Addrs...), inject: func(s *stage) { inject(s, all) }}
+		return faultSetup{store: onRedis("cluster", all.Addrs...), inject: func(s *faultStage) { inject(s, all) }}
 	}
 }
 
 // failOver makes a replica the master, which waits for it to have all that the old one knows.
-func failOver(s *stage, all *redistest.Cluster) {
+func failOver(s *faultStage, all *redistest.Cluster) {
 	s.ask(all.Replicas[0].Addr, "CLUSTER", "FAILOVER")
 	s.awaitMaster(all.Replicas[0].Addr)
 }
 
 // awaitMaster waits until a former replica decides.
-func (s *stage) awaitMaster(addr string) {
+func (s *faultStage) awaitMaster(addr string) {
 	s.Helper()
 	eventually(s.T, "the replica has taken over", func() bool {
 		role, err := redistest.Command(addr, "ROLE")
@@ -65,21 +65,21 @@ func (s *stage) awaitMaster(addr string) {
 	})
 }
 
-func (s *stage) awaitCluster(nodes ...*redistest.Server) {
+func (s *faultStage) awaitCluster(nodes ...*redistest.Server) {
 	s.Helper()
 	for _, n := range nodes {
 		eventually(s.T, "the cluster is whole again", func() bool { return s.clusterIsWhole(n.Addr) })
 	}
 }
 
-func (s *stage) clusterIsWhole(addr string) bool {
+func (s *faultStage) clusterIsWhole(addr string) bool {
 	info, err := redistest.Command(addr, "CLUSTER", "INFO")
 	return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_ok:16384")
 }
 
 // reshard moves the first slots with keys, as redis-cli does: clients that ask the old master for a key are
 // redirected.
-func reshard(s *stage, all *redistest.Cluster) {
+func reshard(s *faultStage, all *redistest.Cluster) {
 	const most = 60
 	from, to := all.Nodes[0].Addr, all.Nodes[1].Addr
 	fromID, toID := s.ask(from, "CLUSTER", "MYID"), s.ask(to, "CLUSTER", "MYID")
@@ -102,7 +102,7 @@ func reshard(s *stage, all *redistest.Cluster) {
 }
 
 // migrate moves the keys of a slot, one at a time.
-func (s *stage) migrate(from, to, slot string) {
+func (s *faultStage) migrate(from, to, slot string) {
 	host, port, err := net.SplitHostPort(to)
 	must(s.T, err)
 	for {

@@ -29,27 +29,27 @@ type fault struct {
 	// twice.
 	balanced bool
 
-	arrange func(t *testing.T) arrangement
+	arrange func(t *testing.T) faultSetup
 }
 
-// An arrangement is what a fault needs: servers, how nodes use them, and how to break them.
-type arrangement struct {
+// An faultSetup is what a fault needs: servers, how nodes use them, and how to break them.
+type faultSetup struct {
 	store  string              // what nodes are configured with
 	rules  func(string) string // and where the text of rules goes; nil: to a file
-	inject func(s *stage)      // breaks it, and returns when it is mended
+	inject func(s *faultStage) // breaks it, and returns when it is mended
 }
 
-// A stage is where a fault is tried.
-type stage struct {
+// A faultStage is where a fault is tried.
+type faultStage struct {
 	*testing.T
-	arrangement
+	faultSetup
 	nodes []*node
 	watch *watch
 	load  *load
 }
 
 // hold lets the fault last.
-func (s *stage) hold() { time.Sleep(run.lasting) }
+func (s *faultStage) hold() { time.Sleep(run.lasting) }
 
 // A scale is how large a run is.
 type scale struct {
@@ -103,8 +103,8 @@ func (f *fault) try(t *testing.T) {
 }
 
 // stage starts the nodes, and the load on them.
-func (f *fault) stage(t *testing.T) *stage {
-	s := &stage{T: t, arrangement: f.arrange(t)}
+func (f *fault) stage(t *testing.T) *faultStage {
+	s := &faultStage{T: t, faultSetup: f.arrange(t)}
 	slack := 1
 	if f.balanced {
 		slack = 2

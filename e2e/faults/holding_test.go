@@ -62,14 +62,14 @@ func readHolding(metrics []byte) (h holding) {
 	return h
 }
 
-// holdings are what one node held over a load.
-type holdings struct {
+// heldPermits are what one node held over a load.
+type heldPermits struct {
 	before, most, after holding
 	underWay            int // concurrent requests at all nodes, at most
 }
 
 // mistakes returns the bounds that were exceeded.
-func (h *holdings) mistakes() (all []error) {
+func (h *heldPermits) mistakes() (all []error) {
 	for _, bound := range []struct {
 		what       string
 		held, most int
@@ -90,13 +90,13 @@ func (h *holdings) mistakes() (all []error) {
 // A watch repeatedly measures what nodes hold.
 type watch struct {
 	nodes []*node
-	found []holdings
+	found []heldPermits
 	stop  chan struct{}
 	ended sync.WaitGroup
 }
 
 func startWatch(t *testing.T, nodes []*node) *watch {
-	w := &watch{nodes: nodes, found: make([]holdings, len(nodes)), stop: make(chan struct{})}
+	w := &watch{nodes: nodes, found: make([]heldPermits, len(nodes)), stop: make(chan struct{})}
 	for i, n := range nodes {
 		var ok bool
 		if w.found[i].before, ok = n.holding(); !ok {
@@ -124,10 +124,10 @@ func (w *watch) look(i int) {
 }
 
 // end waits, up to within, until the running nodes have released what the load needed. The load must have ended.
-func (w *watch) end(underWay int, within time.Duration) []holdings {
+func (w *watch) end(underWay int, within time.Duration) []heldPermits {
 	close(w.stop)
 	w.ended.Wait()
-	var running []holdings
+	var running []heldPermits
 	for i, n := range w.nodes {
 		found := &w.found[i]
 		found.underWay = underWay
@@ -156,17 +156,17 @@ func TestHoldingsAreJudged(t *testing.T) {
 	busy := holding{goroutines: 300, files: 120, mib: 80}
 	for _, test := range []struct {
 		name     string
-		found    holdings
+		found    heldPermits
 		mistakes int
 	}{
-		{"as it was", holdings{before: before, most: before, after: before}, 0},
-		{"busy for a while", holdings{before: before, most: busy, after: before, underWay: 100}, 0},
-		{"a few more connections are kept", holdings{before: before, most: busy, after: holding{70, 30, 80}, underWay: 100}, 0},
-		{"a goroutine for each call stays", holdings{before: before, most: busy, after: holding{40 + 375, 15, 60}, underWay: 100}, 1},
-		{"a file for each call stays", holdings{before: before, most: busy, after: holding{40, 15 + 375, 60}, underWay: 100}, 1},
-		{"far more than calls need", holdings{before: before, most: busy, after: before, underWay: 2}, 2},
-		{"memory", holdings{before: before, most: holding{40, 15, mostMiB + 1}, after: before}, 1},
-		{"everything", holdings{before: before, most: holding{5000, 5000, 5000}, after: holding{5000, 5000, 5000}, underWay: 10}, 5},
+		{"as it was", heldPermits{before: before, most: before, after: before}, 0},
+		{"busy for a while", heldPermits{before: before, most: busy, after: before, underWay: 100}, 0},
+		{"a few more connections are kept", heldPermits{before: before, most: busy, after: holding{70, 30, 80}, underWay: 100}, 0},
+		{"a goroutine for each call stays", heldPermits{before: before, most: busy, after: holding{40 + 375, 15, 60}, underWay: 100}, 1},
+		{"a file for each call stays", heldPermits{before: before, most: busy, after: holding{40, 15 + 375, 60}, underWay: 100}, 1},
+		{"far more than calls need", heldPermits{before: before, most: busy, after: before, underWay: 2}, 2},
+		{"memory", heldPermits{before: before, most: holding{40, 15, mostMiB + 1}, after: before}, 1},
+		{"everything", heldPermits{before: before, most: holding{5000, 5000, 5000}, after: holding{5000, 5000, 5000}, underWay: 10}, 5},
 	} {
 		if found := test.found.mistakes(); len(found) != test.mistakes {
 			t.Errorf("%s: %v, want %d mistakes", test.name, found, test.mistakes)

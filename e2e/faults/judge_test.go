@@ -110,7 +110,7 @@ func (f *figures) countAdmitted(answers []*answer, fault span, most bound) {
 }
 
 // countHoldings compares what nodes held with what they may.
-func (f *figures) countHoldings(all []holdings) {
+func (f *figures) countHoldings(all []heldPermits) {
 	for i := range all {
 		f.held = f.held.max(all[i].most)
 		for _, err := range all[i].mistakes() {

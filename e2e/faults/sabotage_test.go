@@ -94,13 +94,13 @@ func TestCallersClocksShow(t *testing.T) {
 	}
 }
 
-// ignorant is a local store that does not learn what Redis answers.
-type ignorant struct{ penstock.Store }
+// ignorantStore is a local store that does not learn what Redis answers.
+type ignorantStore struct{ penstock.Store }
 
-// uncharged is a store that does not charge late, and says that it did.
-type uncharged struct{ storage.FullStore }
+// unchargingStore is a store that does not charge late, and says that it did.
+type unchargingStore struct{ storage.FullStore }
 
-func (uncharged) ChargeLate(context.Context, *storage.LateCharge) error { return nil }
+func (unchargingStore) ChargeLate(context.Context, *storage.LateCharge) error { return nil }
 
 // Nodes continue from the last answer of Redis, and Redis is charged with what they allowed meanwhile.
 func TestOutageWithinItsBound(t *testing.T) {
@@ -128,21 +128,21 @@ func TestOutageWithinItsBound(t *testing.T) {
 	}
 	sound := outage(spoiler{})
 	sound.check(t)
-	if spoilt := outage(spoiler{local: func(s penstock.Store) penstock.Store { return ignorant{s} }}); len(spoilt.mistakes) == 0 {
+	if spoilt := outage(spoiler{local: func(s penstock.Store) penstock.Store { return ignorantStore{s} }}); len(spoilt.mistakes) == 0 {
 		t.Errorf("nodes began with nothing, and it was not noticed: %d over, at most %d", spoilt.over, spoilt.bound)
 	}
-	if spoilt := outage(spoiler{store: func(s storage.FullStore) storage.FullStore { return uncharged{s} }}); spoilt.over <= sound.over {
+	if spoilt := outage(spoiler{store: func(s storage.FullStore) storage.FullStore { return unchargingStore{s} }}); spoilt.over <= sound.over {
 		t.Errorf("Redis was not charged with what was admitted without it, and no more passed: %d over, and %d if it is", spoilt.over, sound.over)
 	}
 }
 
-// broken is a node that does not answer, or says that it cannot.
-type broken struct{ err error }
+// brokenNode is a node that does not answer, or says that it cannot.
+type brokenNode struct{ err error }
 
-func (b broken) Decide(context.Context, *penstock.Call, *penstock.Verdict) error { return b.err }
+func (b brokenNode) Decide(context.Context, *penstock.Call, *penstock.Verdict) error { return b.err }
 
 func TestFailuresAreCounted(t *testing.T) {
-	nodes := []penstock.Decider{broken{context.DeadlineExceeded}, broken{errors.New("500 Internal Server Error")}}
+	nodes := []penstock.Decider{brokenNode{context.DeadlineExceeded}, brokenNode{errors.New("500 Internal Server Error")}}
 	const calls = 200
 	if f := judge(drive(nodes, 0, calls), span{}, exactly); f.lost+f.errors != calls || f.lost == 0 || f.errors == 0 || len(f.mistakes) == 0 {
 		t.Errorf("%d lost and %d errors of %d calls that were one or the other", f.lost, f.errors, calls)

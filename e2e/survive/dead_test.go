@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// A wayToDie is what an upstream does to a connection instead of answering.
-type wayToDie struct {
+// A connFailure is what an upstream does to a connection instead of answering.
+type connFailure struct {
 	name   string
 	answer func(*net.TCPConn)
 }
 
-var waysToDie = []wayToDie{
+var waysToDie = []connFailure{
 	{"reset", func(c *net.TCPConn) { c.SetLinger(0) }},
 	{"closed", func(c *net.TCPConn) { hear(c) }},
 	{"half", says("HTTP/1.1 200 OK\r\nContent-Le")},

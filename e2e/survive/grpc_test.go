@@ -109,15 +109,15 @@ func prefixed(length int, data []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(length)), data...)
 }
 
-// An unfinished body is sent in pieces, and never ends.
-type unfinished struct {
+// An unfinishedBody body is sent in pieces, and never ends.
+type unfinishedBody struct {
 	data  []byte
 	piece int
 	sent  func()
 	ended <-chan struct{}
 }
 
-func (u *unfinished) Read(p []byte) (int, error) {
+func (u *unfinishedBody) Read(p []byte) (int, error) {
 	if len(u.data) == 0 {
 		u.sent()
 		<-u.ended
@@ -173,7 +173,7 @@ func TestUnfinishedMessages(t *testing.T) {
 					sent := sync.OnceFunc(begun.Done)
 					over.Go(func() {
 						defer sent()
-						post(tr, n.addresses["grpc"], a.method, &unfinished{large[:a.size], a.piece, sent, ended})
+						post(tr, n.addresses["grpc"], a.method, &unfinishedBody{large[:a.size], a.piece, sent, ended})
 					})
 				}
 			}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// An oversized request, and how it may be refused.
-type oversized struct {
+// An oversizedRequest request, and how it may be refused.
+type oversizedRequest struct {
 	name, text string
 	statuses   []int
 }
@@ -30,7 +30,7 @@ func TestOversized(t *testing.T) {
 		return "POST / HTTP/1.1\r\nHost: a\r\n" + headers + "\r\n" + body
 	}
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", much, long)
-	tests := []oversized{
+	tests := []oversizedRequest{
 		{"header", head("/", "X: "+long+"\r\n"), []int{431}},
 		{"name", head("/", long+": x\r\n"), []int{431}},
 		{"headers", head("/", strings.Repeat("X: y\r\n", much/6)), []int{431}},
@@ -70,7 +70,7 @@ func manyNames(count int) string {
 }
 
 // isRefused sends a request that is too large. The answer may be cut off: it ends with the connection.
-func (n *node) isRefused(o oversized) {
+func (n *node) isRefused(o oversizedRequest) {
 	l := dial(n.t, n.addresses["gateway"])
 	if l == nil {
 		return

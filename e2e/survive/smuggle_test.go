@@ -48,7 +48,7 @@ func TestNothingIsSmuggled(t *testing.T) {
 }
 
 // isNotFooled sends the payloads and compares what was counted with what the upstream has seen.
-func (n *node) isNotFooled(w witness, all []payload) {
+func (n *node) isNotFooled(w recordingUpstream, all []payload) {
 	n.t.Helper()
 	var mu sync.Mutex
 	refused, served := map[string]bool{}, 0

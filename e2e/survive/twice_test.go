@@ -32,16 +32,16 @@ func token(t *testing.T, subject string) string {
 	return text
 }
 
-// A double is a request that says who sends it more than once: as a first and as b.
-type double struct {
+// A doubledRequest is a request that says who sends it more than once: as a first and as b.
+type doubledRequest struct {
 	rule, attribute string
 	query           string
 	header          fields
 }
 
 // doubles returns those of every kind, with tokens of a and b.
-func doubles(a, b, tokenPart string) (all []double) {
-	header := func(lines ...[2]string) { all = append(all, double{"users", "user", "", lines}) }
+func doubles(a, b, tokenPart string) (all []doubledRequest) {
+	header := func(lines ...[2]string) { all = append(all, doubledRequest{"users", "user", "", lines}) }
 	for _, alias := range []string{"X-User-Id", "x-user-id", "X_User_Id", "X-User_Id", "X.User.Id", "x_user-id", "X~User~Id"} {
 		header([2]string{"X-User-Id", "a"}, [2]string{alias, "b"})
 		header([2]string{alias, "b"}, [2]string{"X-User-Id", "a"})
@@ -56,27 +56,27 @@ func doubles(a, b, tokenPart string) (all []double) {
 		for _, line := range cookies {
 			lines = append(lines, [2]string{"Cookie", line})
 		}
-		all = append(all, double{"devices", "device", "", lines})
+		all = append(all, doubledRequest{"devices", "device", "", lines})
 	}
 	for _, query := range []string{"account=a&account=b", "account=a&x=1&account=b", "account=a&%61ccount=b", "account=a&Account=b", "account=a&account[]=b", "account[]=b&account=a", "account=a&account", "account=a;account=b", "account=a&account%5Bx%5D=b"} {
-		all = append(all, double{"accounts", "account", query, nil})
+		all = append(all, doubledRequest{"accounts", "account", query, nil})
 	}
 	if name, ok := strings.CutPrefix(tokenPart, "cookie "); ok {
 		all = append(all,
-			double{"subjects", "subject", "", fields{{"Cookie", name + "=" + a + "; " + name + "=" + b}}},
-			double{"subjects", "subject", "", fields{{"Cookie", name + "=" + a}, {"Cookie", name + "=" + b}}},
-			double{"subjects", "subject", "", fields{{"Cookie", name + "=" + a + "; " + name + "=none"}}})
+			doubledRequest{"subjects", "subject", "", fields{{"Cookie", name + "=" + a + "; " + name + "=" + b}}},
+			doubledRequest{"subjects", "subject", "", fields{{"Cookie", name + "=" + a}, {"Cookie", name + "=" + b}}},
+			doubledRequest{"subjects", "subject", "", fields{{"Cookie", name + "=" + a + "; " + name + "=none"}}})
 		return all
 	}
 	for _, alias := range []string{tokenPart, strings.ReplaceAll(tokenPart, "-", "_"), strings.ReplaceAll(tokenPart, "-", ".")} {
 		all = append(all,
-			double{"subjects", "subject", "", fields{{tokenPart, "Bearer " + a}, {alias, "Bearer " + b}}},
-			double{"subjects", "subject", "", fields{{tokenPart, "Bearer " + a}, {alias, "none"}}})
+			doubledRequest{"subjects", "subject", "", fields{{tokenPart, "Bearer " + a}, {alias, "Bearer " + b}}},
+			doubledRequest{"subjects", "subject", "", fields{{tokenPart, "Bearer " + a}, {alias, "none"}}})
 	}
 	return all
 }
 
-func (d double) text(target string, more ...string) string {
+func (d doubledRequest) text(target string, more ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "GET %s HTTP/1.1\r\nHost: a\r\n", target)
 	for _, line := range d.header {
@@ -85,7 +85,7 @@ func (d double) text(target string, more ...string) string {
 	return b.String() + strings.Join(more, "") + "Connection: close\r\n\r\n"
 }
 
-func (d double) target() string {
+func (d doubledRequest) target() string {
 	if d.query == "" {
 		return "/"
 	}

@@ -19,20 +19,20 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
-// A witness is an upstream that remembers what it was asked.
-type witness struct {
+// A recordingUpstream is an upstream that remembers what it was asked.
+type recordingUpstream struct {
 	url  string
 	seen func() []string // the targets, or what it could read of them
 }
 
 // witnesses are servers that read HTTP each in their own way.
-var witnesses = map[string]func(*testing.T) witness{
+var witnesses = map[string]func(*testing.T) recordingUpstream{
 	"go":      newGoWitness,
 	"nginx":   newNginxWitness,
 	"haproxy": newHAProxyWitness,
 }
 
-func newGoWitness(t *testing.T) witness {
+func newGoWitness(t *testing.T) recordingUpstream {
 	var mu sync.Mutex
 	var targets []string
 	url := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) {
@@ -41,7 +41,7 @@ func newGoWitness(t *testing.T) witness {
 		mu.Unlock()
 		io.Copy(io.Discard, req.Body)
 	})
-	return witness{url, func() []string {
+	return recordingUpstream{url, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return targets
@@ -62,9 +62,9 @@ http {
 `
 
 // newNginxWitness reads nginx's log, in which also those requests are that it refused.
-func newNginxWitness(t *testing.T) witness {
+func newNginxWitness(t *testing.T) recordingUpstream {
 	url, dir := startServer(t, "nginx", "nginx.conf", nginxConfig, "-p", ".", "-c", "nginx.conf", "-e", "stderr")
-	return witness{url, func() []string {
+	return recordingUpstream{url, func() []string {
 		log, err := os.ReadFile(filepath.Join(dir, "seen.log"))
 		if err != nil {
 			t.Fatal(err)
@@ -93,11 +93,11 @@ backend behind
 `
 
 // newHAProxyWitness is a Go server behind HAProxy, which shares its connections among requests.
-func newHAProxyWitness(t *testing.T) witness {
+func newHAProxyWitness(t *testing.T) recordingUpstream {
 	behind := newGoWitness(t)
 	config := strings.ReplaceAll(haproxyConfig, "$BEHIND", strings.TrimPrefix(behind.url, "http://"))
 	url, _ := startServer(t, "haproxy", "haproxy.cfg", config, "-db", "-f", "haproxy.cfg")
-	return witness{url, func() []string {
+	return recordingUpstream{url, func() []string {
 		var targets []string
 		for _, target := range behind.seen() {
 			if target != readyPath {

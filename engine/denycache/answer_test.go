@@ -193,7 +193,7 @@ func TestEntries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStage(func(storetest.Able) storetest.Able { return c })
+	s := newStage(func(storetest.CompleteStore) storetest.CompleteStore { return c })
 	entries := func(want int64, when string) {
 		t.Helper()
 		if got := c.Stats().Entries; got != want {

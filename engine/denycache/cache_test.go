@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-func cached(store storetest.Able) storetest.Able {
+func cached(store storetest.CompleteStore) storetest.CompleteStore {
 	c, err := denycache.New(storetest.Full(store), denycache.Options{})
 	if err != nil {
 		panic(err)
@@ -54,9 +54,9 @@ func TestSabotageIsNoticed(t *testing.T) {
 		"nothing wrong":         {naive{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sabotaged := func(store storetest.Able) storetest.Able {
+			sabotaged := func(store storetest.CompleteStore) storetest.CompleteStore {
 				n := c.naive
-				n.Able, n.known = store, map[storage.Subject]memo{}
+				n.CompleteStore, n.known = store, map[storage.Subject]memo{}
 				return &n
 			}
 			for _, law := range c.noticed {

@@ -57,7 +57,7 @@ func TestFarStore(t *testing.T) {
 		const way, window = 100 * time.Millisecond, time.Hour
 		time.Sleep(time.Until(time.Now().Truncate(window).Add(window - time.Second)))
 		end := time.Now().Add(time.Second) // of the window
-		far := &countingStore{Able: distantStore{storetest.NewModel(), way}}
+		far := &countingStore{CompleteStore: distantStore{storetest.NewModel(), way}}
 		c := newCache(t, far)
 		take := func() (out storage.Outcome) {
 			ticket := storage.Ticket{Groups: []storage.Group{group(hourly(1), 1)}}
@@ -90,7 +90,7 @@ func TestFarStore(t *testing.T) {
 func TestFarBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const way, length = 100 * time.Millisecond, time.Second
-		far := &countingStore{Able: distantStore{storetest.NewModel(), way}}
+		far := &countingStore{CompleteStore: distantStore{storetest.NewModel(), way}}
 		s := &testNode{store: far, node: newCache(t, far)}
 		full, barred := group(hourly(1), 2), s.punished(group(hourly(100), 1))
 		barred.Subject[8]++
@@ -110,14 +110,14 @@ func TestFarBan(t *testing.T) {
 
 // distantStore is a store with a delay on the way there and back.
 type distantStore struct {
-	storetest.Able
+	storetest.CompleteStore
 	way time.Duration
 }
 
 func (d distantStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	time.Sleep(d.way)
 	defer time.Sleep(d.way)
-	return d.Able.Take(ctx, t, out)
+	return d.CompleteStore.Take(ctx, t, out)
 }
 
 // A denial that the store gave before a reset, and that arrives after it, is out of date.
@@ -128,7 +128,7 @@ func TestDenialOvertakenByReset(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := group(hourly(1), 1)
-			store := &overtakenStore{countingStore: countingStore{Able: storetest.NewModel()}}
+			store := &overtakenStore{countingStore: countingStore{CompleteStore: storetest.NewModel()}}
 			c := newCache(t, store)
 			take := func(at penstock.Instant) (out storage.Outcome) {
 				if err := c.Take(t.Context(), &storage.Ticket{Now: at, Groups: []storage.Group{g}}, &out); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // A naive cache keeps whole answers, with configurable bugs.
 type naive struct {
-	storetest.Able
+	storetest.CompleteStore
 	known map[storage.Subject]memo
 
 	keepsTooLong, ignoresCost, ignoresLimit, ignoresSubject         bool
@@ -40,7 +40,7 @@ func (n *naive) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 		*out = m.out
 		return nil
 	}
-	if err := n.Able.Take(ctx, t, out); err != nil || out.Allowed {
+	if err := n.CompleteStore.Take(ctx, t, out); err != nil || out.Allowed {
 		return err
 	}
 	until := out.Groups[0].FirmUntil
@@ -55,19 +55,19 @@ func (n *naive) Reset(ctx context.Context, g *storage.Group) error {
 	if !n.survivesReset {
 		delete(n.known, g.Subject)
 	}
-	return n.Able.Reset(ctx, g)
+	return n.CompleteStore.Reset(ctx, g)
 }
 
 func (n *naive) Ban(ctx context.Context, b *storage.Ban) (penstock.Instant, error) {
 	if !n.survivesLift {
 		delete(n.known, b.Subject)
 	}
-	return n.Able.Ban(ctx, b)
+	return n.CompleteStore.Ban(ctx, b)
 }
 
 func (n *naive) Settle(ctx context.Context, s *storage.Settlement, out *storage.SettleOutcome) error {
 	if !n.survivesSettlement {
 		delete(n.known, s.Subject)
 	}
-	return n.Able.Settle(ctx, s, out)
+	return n.CompleteStore.Settle(ctx, s, out)
 }

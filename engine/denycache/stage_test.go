@@ -14,29 +14,29 @@ import (
 )
 
 // A build wraps a store with something that answers denials.
-type build func(store storetest.Able) storetest.Able
+type build func(store storetest.CompleteStore) storetest.CompleteStore
 
 // A testNode is a node in front of a store that counts how often it is asked. Its methods record failures.
 type testNode struct {
 	store *countingStore
-	node  storetest.Able
+	node  storetest.CompleteStore
 	errs  []error
 }
 
 func newStage(b build) *testNode {
-	store := &countingStore{Able: storetest.NewModel()}
+	store := &countingStore{CompleteStore: storetest.NewModel()}
 	return &testNode{store: store, node: b(store)}
 }
 
 // countingStore is a store that counts the tickets it is asked about.
 type countingStore struct {
-	storetest.Able
+	storetest.CompleteStore
 	asked atomic.Int64
 }
 
 func (s *countingStore) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	s.asked.Add(1)
-	return s.Able.Take(ctx, t, out)
+	return s.CompleteStore.Take(ctx, t, out)
 }
 
 func (s *testNode) failf(format string, args ...any) {
@@ -90,7 +90,7 @@ func (s *testNode) compare(at penstock.Instant, groups ...storage.Group) {
 		s.failf("%v after the start the answer is cached: %v, and the store was asked: %v", at.Sub(start), got.Cached, asked)
 	}
 	got.Cached = false
-	want := s.takeFrom(s.store.Able, at, groups...)
+	want := s.takeFrom(s.store.CompleteStore, at, groups...)
 	if got, want := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); got != want {
 		s.failf("%v after the start the node says\n%s\nand the store\n%s", at.Sub(start), got, want)
 	}

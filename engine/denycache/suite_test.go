@@ -20,21 +20,21 @@ import (
 
 func TestContractInMemory(t *testing.T) {
 	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "150000")
-	contract(t, true, func(t testing.TB) storetest.Able { return newMemstore(t) })
+	contract(t, true, func(t testing.TB) storetest.CompleteStore { return newMemstore(t) })
 }
 
 func TestContractInRedis(t *testing.T) {
 	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "20000")
 	server := redistest.Start(t)
 	whole := os.Getenv("PENSTOCK_TEST_LONG") == "1"
-	contract(t, whole, func(t testing.TB) storetest.Able { return newRedisstore(t, server) })
+	contract(t, whole, func(t testing.TB) storetest.CompleteStore { return newRedisstore(t, server) })
 }
 
 // contract runs the suite: all of it, or the most useful part in little time.
-func contract(t *testing.T, whole bool, open func(testing.TB) storetest.Able) {
+func contract(t *testing.T, whole bool, open func(testing.TB) storetest.CompleteStore) {
 	caches := map[string]*denycache.Cache{}
 	suite := storetest.Suite{Open: func(t testing.TB, n int) []penstock.Store {
-		store := &invalidatingStore{Able: open(t)}
+		store := &invalidatingStore{CompleteStore: open(t)}
 		store.cache = newCache(t, store)
 		caches[path.Base(t.Name())] = store.cache
 		return slices.Repeat([]penstock.Store{store.cache}, n)
@@ -61,7 +61,7 @@ func contract(t *testing.T, whole bool, open func(testing.TB) storetest.Able) {
 }
 
 // fleet is a set of nodes that learn nothing from each other: that must not change what passes.
-func fleet(open func(testing.TB) storetest.Able) storetest.Suite {
+func fleet(open func(testing.TB) storetest.CompleteStore) storetest.Suite {
 	return storetest.Suite{Open: func(t testing.TB, n int) (nodes []penstock.Store) {
 		store := open(t)
 		for range n {

@@ -15,7 +15,7 @@ import (
 // invalidatingStore is a store that makes the cache in front of it forget each changed subject, before the change is
 // visible to others.
 type invalidatingStore struct {
-	storetest.Able
+	storetest.CompleteStore
 	cache *denycache.Cache
 	desks [256]subjectWorker
 }
@@ -32,7 +32,7 @@ func (s *invalidatingStore) Take(ctx context.Context, t *storage.Ticket, out *st
 		subjects = append(subjects, t.Groups[i].Subject)
 	}
 	defer s.occupy(subjects...)()
-	err := s.Able.Take(ctx, t, out)
+	err := s.CompleteStore.Take(ctx, t, out)
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		if s.desk(g.Subject).steppedBack(t, g) || err != nil || changed(g, &out.Groups[i]) {
@@ -84,17 +84,17 @@ func changed(g *storage.Group, out *storage.GroupOutcome) bool {
 func (s *invalidatingStore) Settle(ctx context.Context, what *storage.Settlement, out *storage.SettleOutcome) error {
 	defer s.occupy(what.Subject)()
 	defer s.cache.Forget(what.Subject)
-	return s.Able.Settle(ctx, what, out)
+	return s.CompleteStore.Settle(ctx, what, out)
 }
 
 func (s *invalidatingStore) Ban(ctx context.Context, b *storage.Ban) (penstock.Instant, error) {
 	defer s.occupy(b.Subject)()
 	defer s.cache.Forget(b.Subject)
-	return s.Able.Ban(ctx, b)
+	return s.CompleteStore.Ban(ctx, b)
 }
 
 func (s *invalidatingStore) Reset(ctx context.Context, g *storage.Group) error {
 	defer s.occupy(g.Subject)()
 	defer s.cache.Forget(g.Subject)
-	return s.Able.Reset(ctx, g)
+	return s.CompleteStore.Reset(ctx, g)
 }
