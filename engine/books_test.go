@@ -247,7 +247,7 @@ func TestTimeoutsAreNotChargedAgain(t *testing.T) {
 	}
 }
 
-// A refusingStore store certainly charges nothing while it is down.
+// A refusingStore certainly charges nothing while it is down.
 type refusingStore struct {
 	waveringStore
 	charges []storage.LateCharge

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A waveringStore store answers, or fails with or without having charged first.
+// A waveringStore answers, or fails with or without having charged first.
 type waveringStore struct {
 	*memstore.Store
 	down, charges atomic.Bool
@@ -190,7 +190,7 @@ func TestKnownBansHold(t *testing.T) {
 	}
 }
 
-// A misledStore store learns something else than the shared store has answered.
+// A misledStore learns something else than the shared store has answered.
 type misledStore struct {
 	*memstore.Store
 	mislead func(*storage.StateReport) *storage.StateReport // nil: nothing

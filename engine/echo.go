@@ -20,7 +20,7 @@ import (
 //   - The state of a log does not say when its entries leave the window. A node counts what it admitted itself,
 //     and after a denial denies until the retry that was announced.
 
-// An localUpdate is the memory for updating the local store, reused for the next request.
+// A localUpdate is the memory for updating the local store, reused for the next request.
 type localUpdate struct {
 	turn   storage.BatchItem
 	groups [1]storage.Group

@@ -61,7 +61,7 @@ type limiterTwins struct {
 	reservations [][2]string
 }
 
-func newTwins(t *testing.T, draw *rapid.T) *limiterTwins {
+func newLimiterTwins(t *testing.T, draw *rapid.T) *limiterTwins {
 	w := &limiterTwins{now: beginning, reservable: true}
 	indexes := rapid.SliceOfNDistinct(rapid.IntRange(0, len(limitPairs)-1), 1, 4, rapid.ID).Draw(draw, "limits")
 	options := []penstock.Option{penstock.WithName("twin"), penstock.WithReserveTTL(2 * time.Minute)}
@@ -137,7 +137,7 @@ func (w *limiterTwins) step(t *testing.T, draw *rapid.T) {
 func TestLimiterDecidesAsAnEngine(t *testing.T) {
 	passed, denied, concluded := 0, 0, 0
 	rapid.Check(t, func(draw *rapid.T) {
-		w := newTwins(t, draw)
+		w := newLimiterTwins(t, draw)
 		for range rapid.IntRange(1, 40).Draw(draw, "steps") {
 			w.step(t, draw)
 		}

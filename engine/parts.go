@@ -57,7 +57,7 @@ func (e *Engine) decidePart(ctx context.Context, s *rules.Snapshot, part *Part, 
 
 // decidePartsTogether decides all parts with one ticket, and reports whether one ticket can hold them.
 func (e *Engine) decidePartsTogether(ctx context.Context, s *rules.Snapshot, parts []Part, observed bool) bool {
-	p := newParty(e, len(parts))
+	p := newAtomicBatch(e, len(parts))
 	defer p.leave(e)
 	p.apart = true
 	for i := range p.members {

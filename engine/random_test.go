@@ -101,7 +101,7 @@ var trialCalls = rapid.Custom(func(t *rapid.T) (c trialCall) {
 
 // disagreement returns where an engine and the naive evaluation differ; "" if they agree.
 func disagreement(t *testing.T, trial trial, s sabotage) string {
-	stand := newStand()
+	stand := newTestEngine()
 	n := naive{states: map[string]algorithm.State{}}
 	load := func(text string) {
 		n.rules, n.terms, stand.rules = compile(t, text), terms(t, text), compile(t, text)

@@ -52,7 +52,7 @@ type testEngine struct {
 	rules *rules.Snapshot
 }
 
-func newStand() *testEngine {
+func newTestEngine() *testEngine {
 	s := new(testEngine)
 	s.set(beginning)
 	return s
@@ -73,7 +73,7 @@ func run(t *testing.T, files []txtar.File, o engine.Options) (diffs []string) {
 // runWith is run with rules and verdicts that a sabotage alters.
 func runWith(t *testing.T, files []txtar.File, o engine.Options, sabotage sabotage) (diffs []string) {
 	t.Helper()
-	s := &script{files: files, stand: newStand(), names: map[string]string{}, alter: sabotage.rules}
+	s := &script{files: files, stand: newTestEngine(), names: map[string]string{}, alter: sabotage.rules}
 	s.load(t, "rules.yaml")
 	o.Rules = s.stand
 	o.Now = s.stand.instant

@@ -29,13 +29,13 @@ func (e *Engine) sharesFor(s *rules.Snapshot) *nodeShares {
 	}
 	known := e.shares.Load()
 	if known == nil || known.of != s || known.nodes != nodes {
-		known = newShares(s, nodes)
+		known = newNodeShares(s, nodes)
 		e.shares.Store(known)
 	}
 	return known
 }
 
-func newShares(s *rules.Snapshot, nodes int) *nodeShares {
+func newNodeShares(s *rules.Snapshot, nodes int) *nodeShares {
 	all := &nodeShares{of: s, nodes: nodes, parts: map[*algorithm.Meter]*algorithm.Meter{}}
 	for _, r := range s.Rules {
 		if r.OnStoreError != rules.FailDivided {

@@ -23,7 +23,7 @@ import (
 // reservations or permits, or recognises duplicates.
 func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than halfway
-	p := newParty(e, len(calls))
+	p := newAtomicBatch(e, len(calls))
 	defer p.leave(e)
 	s := e.rules.Load()
 	for i := range p.members {
@@ -48,7 +48,7 @@ func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verd
 	}
 }
 
-// A atomicBatch is a set of requests that are decided together, and their combined ticket. It is reused.
+// An atomicBatch is a set of requests that are decided together, and their combined ticket. It is reused.
 type atomicBatch struct {
 	members []member
 	apart   bool // none of their groups are added up
@@ -68,7 +68,7 @@ type member struct {
 	groups  []int // the groups of the party's ticket that its own became
 }
 
-func newParty(e *Engine, members int) *atomicBatch {
+func newAtomicBatch(e *Engine, members int) *atomicBatch {
 	p := e.parties.Get().(*atomicBatch)
 	p.members = slices.Grow(p.members[:0], members)[:members]
 	p.apart, p.invalid, p.denied = false, false, false

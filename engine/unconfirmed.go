@@ -25,7 +25,7 @@ const (
 	longestPause   = time.Second
 )
 
-// An pendingSettlement is a settlement to be sent again.
+// A pendingSettlement is a settlement to be sent again.
 type pendingSettlement struct {
 	settler    storage.Settler
 	settlement storage.Settlement

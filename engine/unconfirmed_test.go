@@ -275,7 +275,7 @@ func TestTakeAfterItsRelease(t *testing.T) {
 	}
 }
 
-// An unsettlingStore store takes tickets and does not confirm settlements.
+// An unsettlingStore takes tickets and does not confirm settlements.
 type unsettlingStore struct {
 	*memstore.Store
 	err     atomic.Pointer[error] // nil: it confirms
@@ -290,7 +290,7 @@ func (s *unsettlingStore) Settle(ctx context.Context, what *storage.Settlement, 
 	return s.Store.Settle(ctx, what, out)
 }
 
-func newUnsettled(t *testing.T, err error) *unsettlingStore {
+func newUnsettlingStore(t *testing.T, err error) *unsettlingStore {
 	s := &unsettlingStore{Store: newMemory(t)}
 	s.err.Store(&err)
 	return s
@@ -301,7 +301,7 @@ var errSilent = fmt.Errorf("%w: for the test", penstock.ErrUnavailable)
 func TestUnconfirmedUntilExpired(t *testing.T) {
 	var now atomic.Int64
 	now.Store(int64(beginning))
-	store := newUnsettled(t, errSilent)
+	store := newUnsettlingStore(t, errSilent)
 	e := newEngine(t, `rules: [{name: permits, key: [], limits: [{concurrent: 3, ttl: 1h}]}]`, engine.Options{
 		Store: store, Now: func() penstock.Instant { return penstock.Instant(now.Load()) },
 	})
@@ -327,7 +327,7 @@ func TestUnconfirmedUntilExpired(t *testing.T) {
 
 func TestRefusalsAreFinal(t *testing.T) {
 	for _, refusal := range []error{penstock.ErrClosed, penstock.ErrNoReservation} {
-		store := newUnsettled(t, refusal)
+		store := newUnsettlingStore(t, refusal)
 		e := newEngine(t, permitsAndTokens, engine.Options{Store: store})
 		var v penstock.Verdict
 		if err := e.Decide(t.Context(), &penstock.Call{Cost: 1, Reserve: true}, &v); err != nil {
@@ -352,7 +352,7 @@ func TestRefusalsAreFinal(t *testing.T) {
 }
 
 func TestUnconfirmedAreBounded(t *testing.T) {
-	store := newUnsettled(t, errSilent)
+	store := newUnsettlingStore(t, errSilent)
 	e := newEngine(t, `rules: [{name: permits, key: [user], limits: [{concurrent: 30000, ttl: 1h}]}]`, engine.Options{Store: store})
 	var v penstock.Verdict
 	for i := range 10_007 {
@@ -374,7 +374,7 @@ func TestUnconfirmedAreBounded(t *testing.T) {
 }
 
 func TestCloseGivesUp(t *testing.T) {
-	e := newEngine(t, permitsAndTokens, engine.Options{Store: newUnsettled(t, errSilent)})
+	e := newEngine(t, permitsAndTokens, engine.Options{Store: newUnsettlingStore(t, errSilent)})
 	var v penstock.Verdict
 	if err := e.Decide(t.Context(), &penstock.Call{Cost: 1}, &v); err != nil {
 		t.Fatal(err)

@@ -249,7 +249,7 @@ func (r *Reader) sources() *readPlan {
 	if w != nil && len(w.of) == len(now) && (len(now) == 0 || &w.of[0] == &now[0]) {
 		return w
 	}
-	w = newWanted(now, r.idHeader, r.options.Key.headers)
+	w = newReadPlan(now, r.idHeader, r.options.Key.headers)
 	r.wanted.Store(w)
 	return w
 }

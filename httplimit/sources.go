@@ -28,7 +28,7 @@ type readPlan struct {
 // alwaysThere are the attributes of every request.
 var alwaysThere = []string{"ip", "method", "host", "path"}
 
-func newWanted(of []attribute.Source, idHeader string, keyHeaders []string) *readPlan {
+func newReadPlan(of []attribute.Source, idHeader string, keyHeaders []string) *readPlan {
 	w := &readPlan{of: of, headers: []string{idHeader}}
 	names := slices.Clone(alwaysThere)
 	for _, s := range of {

@@ -22,7 +22,7 @@ import (
 // A trace is a sequence of deeds for its own subjects.
 type trace []operationCheck
 
-// A operationCheck is an operation on a store, and the answer it must give.
+// An operationCheck is an operation on a store, and the answer it must give.
 type operationCheck struct {
 	subjects []storage.Subject
 	check    func(store keeper) error

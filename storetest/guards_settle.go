@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A amountChange is what a limit gained or lost at an instant.
+// An amountChange is what a limit gained or lost at an instant.
 type amountChange struct {
 	at     algorithm.Instant
 	amount int64

@@ -17,7 +17,7 @@ type groupDecision struct {
 	budget       *chargeDecision // for a duplicate
 }
 
-func newHearing(t *storage.Ticket, g *storage.Group, now algorithm.Instant) *groupDecision {
+func newGroupDecision(t *storage.Ticket, g *storage.Group, now algorithm.Instant) *groupDecision {
 	h := &groupDecision{Group: g, ticket: t, now: now}
 	for _, c := range g.Charges {
 		h.charges = append(h.charges, h.weighing(c))

@@ -38,7 +38,7 @@ type history struct {
 	began time.Time
 }
 
-// An timedStep is a step and the instants between which it was made.
+// A timedStep is a step and the instants between which it was made.
 type timedStep struct {
 	step
 	called, returned algorithm.Instant

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// An stateKey is what one state belongs to. Limits that differ only in count, burst or queue share one, so
+// A stateKey is what one state belongs to. Limits that differ only in count, burst or queue share one, so
 // that changing them keeps what was consumed.
 type stateKey struct {
 	subject     storage.Subject
@@ -74,7 +74,7 @@ func sameReservation(a, b storage.Reservation) bool {
 func (l ledger) take(t *storage.Ticket, now algorithm.Instant, out *storage.Outcome) {
 	var all, together []*groupDecision
 	for i := range t.Groups {
-		h := newHearing(t, &t.Groups[i], now)
+		h := newGroupDecision(t, &t.Groups[i], now)
 		all = append(all, h)
 		if !h.Alone {
 			together = append(together, h)

@@ -43,7 +43,7 @@ func request(name, key string) *rlsv3.RateLimitRequest {
 // keyLength is the length of every key, so that requests differ in nothing else.
 const keyLength = 16
 
-// An requestTemplate request has a placeholder for the key.
+// A requestTemplate has a placeholder for the key.
 type requestTemplate struct {
 	text []byte
 	at   int
@@ -103,7 +103,7 @@ type loadTarget struct {
 
 var _ remote.Limiter = (*loadTarget)(nil)
 
-func newAsker(s *server, t traffic) (*loadTarget, error) {
+func newLoadTarget(s *server, t traffic) (*loadTarget, error) {
 	e, err := encode(t.name)
 	return &loadTarget{conns: s.conns, traffic: t, encoded: e}, err
 }

@@ -129,7 +129,7 @@ func (c *comparison) round(r *round, requests int) error {
 	left.Store(int64(requests))
 	for w := range workers {
 		all.Go(func() {
-			a := newAsking(c, r, ours, theirs, w)
+			a := newWorker(c, r, ours, theirs, w)
 			for errs[w] == nil && left.Add(-1) >= 0 {
 				errs[w] = a.next()
 			}
@@ -145,7 +145,7 @@ func (c *comparison) round(r *round, requests int) error {
 	return nil
 }
 
-// An worker is the requests of one worker.
+// A worker sends the requests of one connection.
 type worker struct {
 	*comparison
 	round *round
@@ -155,15 +155,15 @@ type worker struct {
 	made  *generator
 }
 
-func newAsking(c *comparison, r *round, ours, theirs *server, worker int) *worker {
+func newWorker(c *comparison, r *round, ours, theirs *server, number int) *worker {
 	m := r.model
 	m.reset()
 	a := &worker{
-		comparison: c, round: r, model: &m, ours: rlsv3.NewRateLimitServiceClient(ours.conns[worker%len(ours.conns)]),
-		made: &generator{r: newRandom(c.Seed, worker), domain: domainOf(worker), newest: m.newest},
+		comparison: c, round: r, model: &m, ours: rlsv3.NewRateLimitServiceClient(ours.conns[number%len(ours.conns)]),
+		made: &generator{r: newRandom(c.Seed, number), domain: domainOf(number), newest: m.newest},
 	}
 	if theirs != nil {
-		a.peer = rlsv3.NewRateLimitServiceClient(theirs.conns[worker%len(theirs.conns)])
+		a.peer = rlsv3.NewRateLimitServiceClient(theirs.conns[number%len(theirs.conns)])
 	}
 	return a
 }

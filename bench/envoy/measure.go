@@ -97,7 +97,7 @@ func (b *bench) start(ctx context.Context, dir string) error {
 			return fmt.Errorf("check %s: %w", c.name, err)
 		}
 		for _, t := range traffics {
-			a, err := newAsker(s, t)
+			a, err := newLoadTarget(s, t)
 			if err != nil {
 				return err
 			}

@@ -82,7 +82,7 @@ func TestCheckNoticesWhoDoesNotShare(t *testing.T) {
 }
 
 func TestServedAddsUpWindows(t *testing.T) {
-	a, b := newServed(), newServed()
+	a, b := newLoadResult(), newLoadResult()
 	a.windows = map[penstock.Instant]int64{0: 3, 10: 4}
 	b.windows = map[penstock.Instant]int64{10: 2, 20: 1}
 	a.add(b)

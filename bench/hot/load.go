@@ -28,7 +28,7 @@ type loadResult struct {
 	windows   map[penstock.Instant]int64 // allowed requests in each, by its start
 }
 
-func newServed() loadResult {
+func newLoadResult() loadResult {
 	return loadResult{
 		latency: hdrhistogram.New(1, time.Minute.Nanoseconds(), 2),
 		windows: map[penstock.Instant]int64{},
@@ -66,7 +66,7 @@ func (s *loadResult) add(more loadResult) {
 }
 
 func (l load) run(ctx context.Context) (loadResult, error) {
-	total := newServed()
+	total := newLoadResult()
 	var failed error
 	var mu sync.Mutex
 	var callers sync.WaitGroup
@@ -89,7 +89,7 @@ func (l load) run(ctx context.Context) (loadResult, error) {
 
 // call sends requests until the time is up, but at least one.
 func (l load) call(ctx context.Context, node penstock.Decider, until time.Time) (loadResult, error) {
-	s := newServed()
+	s := newLoadResult()
 	c := newCall(l.path, l.user, 1)
 	var v penstock.Verdict
 	window := penstock.Instant(l.window.Microseconds())

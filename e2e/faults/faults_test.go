@@ -32,7 +32,7 @@ type fault struct {
 	arrange func(t *testing.T) faultSetup
 }
 
-// An faultSetup is what a fault needs: servers, how nodes use them, and how to break them.
+// A faultSetup is what a fault needs: servers, how nodes use them, and how to break them.
 type faultSetup struct {
 	store  string              // what nodes are configured with
 	rules  func(string) string // and where the text of rules goes; nil: to a file

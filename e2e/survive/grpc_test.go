@@ -109,7 +109,7 @@ func prefixed(length int, data []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(length)), data...)
 }
 
-// An unfinishedBody body is sent in pieces, and never ends.
+// An unfinishedBody is sent in pieces, and never ends.
 type unfinishedBody struct {
 	data  []byte
 	piece int

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// An oversizedRequest request, and how it may be refused.
+// An oversizedRequest, and how it may be refused.
 type oversizedRequest struct {
 	name, text string
 	statuses   []int

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// A distantStore store has another clock than this node, and something may happen while its answer is on the way.
+// A distantStore has another clock than this node, and something may happen while its answer is on the way.
 type distantStore struct {
 	*storetest.Model
 	skew  time.Duration

@@ -101,7 +101,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A silentStore store decides, and does not return states.
+// A silentStore decides, and does not return states.
 type silentStore struct {
 	penstock.Store
 	isSilent bool

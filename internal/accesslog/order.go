@@ -21,7 +21,7 @@ type item struct {
 // maxWaiting bounds the waiting requests, however many a window has.
 const maxWaiting = 200_000
 
-// An reorderBuffer sorts requests that are out of order by less than its window. It spreads requests whose times are
+// A reorderBuffer sorts requests that are out of order by less than its window. It spreads requests whose times are
 // whole seconds evenly over their second.
 type reorderBuffer struct {
 	window int64 // µs

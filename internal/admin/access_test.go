@@ -31,7 +31,7 @@ func bearer(token string) func(*http.Request) {
 
 // Every route, requested with every kind of access, admits exactly the roles that it names.
 func TestEveryRouteWithEveryAccess(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	crossSite := func(r *http.Request) {
 		with(s.login(operatorToken))(r)
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
@@ -106,7 +106,7 @@ func TestEveryRouteNamesItsRole(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	for _, r := range []*http.Request{
 		s.request("GET", "/healthz", ""), s.request("GET", "/v1/status", ""), s.request("GET", "/nowhere", ""),
 		s.request("POST", "/v1/status", ""), s.request("GET", "/openapi.json", ""),
@@ -133,7 +133,7 @@ func TestHeaders(t *testing.T) {
 
 // A name of another site that resolves to this machine is refused.
 func TestOtherHosts(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8091": 200, "127.0.0.1": 200, "127.0.0.2:1": 200, "[::1]:8091": 200,
 		"evil.example": 403, "localhost.evil.example": 403, "192.0.2.1": 403,
@@ -152,7 +152,7 @@ func TestOtherHosts(t *testing.T) {
 }
 
 func TestOtherMethodsAndPaths(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	for _, test := range []struct {
 		method, path string
 		code         int
@@ -177,7 +177,7 @@ func TestOtherMethodsAndPaths(t *testing.T) {
 // Failed logins are limited by network until the minute is over, whether a token is sent to /v1/session or with each
 // request. A valid token passes at any time and does not count as an attempt.
 func TestLoginIsLimited(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	ask := func(from string, r *http.Request) *httptest.ResponseRecorder {
 		r.RemoteAddr = from
 		return s.serve(r)
@@ -221,7 +221,7 @@ func TestLoginIsLimited(t *testing.T) {
 }
 
 func TestLogTellsNoToken(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	cookie := s.login(operatorToken)
 	s.serve(s.request("POST", "/v1/session", object("token", "nonsense-0123456789")))
 	for _, secret := range []string{operatorToken, viewerToken, cookie.Value, "nonsense-0123456789"} {
@@ -236,7 +236,7 @@ func TestLogTellsNoToken(t *testing.T) {
 
 // Refused logins are counted. Only some are logged, without the address.
 func TestRefusedLoginsAreCounted(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	if got := s.door.RefusedLogins(); len(got) != 3 || got["wrong_token"] != 0 || got["too_many_attempts"] != 0 {
 		t.Errorf("before any: %v", got)
 	}

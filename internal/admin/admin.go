@@ -154,14 +154,14 @@ func New(o Options) (*Admin, error) {
 	if o.Fleet == nil {
 		o.Fleet = fleet.New(fleet.Options{Traffic: o.Traffic, Members: func() []membership.KnownNode { return o.Nodes()[:1] }})
 	}
-	veil := newVeil(o.Rules.Compile.Secret)
+	veil := newMasker(o.Rules.Compile.Secret)
 	logins, err := newLogins(o, &refusals{log: o.Log, veil: veil, now: o.Now})
 	if err != nil {
 		return nil, fmt.Errorf("new admin API: %w", err)
 	}
-	a := &Admin{Options: o, veil: veil, logins: logins, turns: newTurns(), beat: heartbeat}
+	a := &Admin{Options: o, veil: veil, logins: logins, turns: newWorkSlots(), beat: heartbeat}
 	a.lookEvery = lookEvery
-	a.reveals = newReveals(a)
+	a.reveals = newRevealLog(a)
 	a.sessions = newSessions(o.Now)
 	a.people = newDirectory(&o)
 	a.access = newAccess(&o, a.people, a.sessions, a.logins)

@@ -12,7 +12,7 @@ import (
 
 // An operator blocks a key without a penalty, sees it everywhere, and lifts it.
 func TestBlockAndLift(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.call("user", "u1", "path", "/search", "ip", "198.51.100.7")
 	s.call("user", "u2", "path", "/search", "ip", "198.51.100.8")
 	body := object("attributes", map[string]string{"ip": "198.51.100.7"}, "duration", "1h", "reason", "scraper", "preview", true)
@@ -67,7 +67,7 @@ func TestBlockAndLift(t *testing.T) {
 
 // A block of a key that no rule knows works, with a warning.
 func TestBlockOfAnUnknownAttribute(t *testing.T) {
-	s := newStand(t, setup{kind: admin.Files})
+	s := newTestAdmin(t, setup{kind: admin.Files})
 	b := get[admin.Blocked](s, "POST", "/v1/blocks", object("attributes", map[string]string{"usr": "u1"}, "duration", "1h", "reason", "x"))
 	if len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], `no rule reads the attribute "usr"`) || !strings.Contains(b.Warnings[0], "user") {
 		t.Errorf("%+v", b)
@@ -85,7 +85,7 @@ func TestBlockOfAnUnknownAttribute(t *testing.T) {
 }
 
 func TestBlockRefusals(t *testing.T) {
-	s := newStand(t, setup{kind: admin.Files})
+	s := newTestAdmin(t, setup{kind: admin.Files})
 	ip := map[string]string{"ip": "198.51.100.7"}
 	for mentions, body := range map[string]string{
 		"must be one attribute":       object("attributes", map[string]string{"ip": "198.51.100.7", "user": "u1"}, "duration", "1h", "reason", "x"),
@@ -115,7 +115,7 @@ func TestBlockRefusals(t *testing.T) {
 // A bare value is found under every attribute that it is, with its bans and blocks.
 func TestFindByValue(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store admin.Store) {
-		s := newStand(t, setup{store: store})
+		s := newTestAdmin(t, setup{store: store})
 		s.call("user", "u1", "path", "/search", "ip", "198.51.100.7")
 		s.call("user", "u1", "path", "/search", "ip", "198.51.100.8")
 		s.call("user", "198.51.100.7", "path", "/search")
@@ -145,7 +145,7 @@ func TestFindByValue(t *testing.T) {
 
 // Attributes are listed for suggestions, those that most rules use first.
 func TestAttributes(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	found := get[admin.KnownAttributes](s, "GET", "/v1/attributes", "")
 	var names []string
 	for _, a := range found.Attributes {
@@ -158,7 +158,7 @@ func TestAttributes(t *testing.T) {
 
 // Bans are listed with who imposed them and why; those of a penalty name nobody.
 func TestBansNameTheirAuthors(t *testing.T) {
-	s := newStand(t, setup{store: newRedis(t), rules: strings.Replace(someRules, "after: 100", "after: 1", 1)})
+	s := newTestAdmin(t, setup{store: newRedis(t), rules: strings.Replace(someRules, "after: 100", "after: 1", 1)})
 	for range 5 {
 		s.call("user", "u1", "path", "/search", "ip", "198.51.100.7")
 	}

@@ -28,7 +28,7 @@ func (d *idleDemo) Status() admin.DemoStatus {
 }
 
 func TestDemo(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	if get[admin.DemoStatus](s, "GET", "/v1/demo", "").Running {
 		t.Error("it runs from the start")
 	}

@@ -45,7 +45,7 @@ func allowed(s *testAdmin, tenant string) (n int) {
 
 // A row that an operator sets applies soon, keeps what was used when it changes, and is explained and audited.
 func TestEntitlements(t *testing.T) {
-	s := newStand(t, setup{rules: entitledRules})
+	s := newTestAdmin(t, setup{rules: entitledRules})
 	limitIs := func(want int64) func() bool {
 		return func() bool {
 			view := get[admin.TenantView](s, "POST", "/v1/entitlements/show", object("attributes", map[string]string{"tenant": "acme"}))
@@ -96,7 +96,7 @@ func TestEntitlements(t *testing.T) {
 
 // A row that has no effect, or would lift a limit above its maximum, is said to.
 func TestDoubtfulEntitlements(t *testing.T) {
-	s := newStand(t, setup{rules: entitledRules})
+	s := newTestAdmin(t, setup{rules: entitledRules})
 	done := setEntitlements(s, entitled("tenant", "big", "requests", 101), entitled("tenant", "acme", "requets", 5))
 	if len(done.Warnings) != 2 || !strings.Contains(done.Warnings[0], `tenant="big" requests is 101, above the maximum of 100 in rule api: these clients get the default of 2`) || !strings.Contains(done.Warnings[1], "{tenant.requets}") {
 		t.Errorf("%q", done.Warnings)
@@ -113,7 +113,7 @@ func TestDoubtfulEntitlements(t *testing.T) {
 	s.refused("POST", "/v1/entitlements", "{}", 400, admin.Invalid, "set")
 	s.refused("POST", "/v1/entitlements", object("delete", []any{map[string]string{"attribute": "tenant"}}), 400, admin.Invalid, "invalid value")
 	s.refused("GET", "/v1/entitlements?cursor=nonsense", "", 400, admin.Invalid, "cursor")
-	files := newStand(t, setup{kind: admin.Files})
+	files := newTestAdmin(t, setup{kind: admin.Files})
 	files.refused("GET", "/v1/entitlements", "", 404, admin.NotFound, "rules database")
 	files.refused("POST", "/v1/entitlements", object("set", []any{entitled("tenant", "acme", "requests", 1)}), 404, admin.NotFound, "rules database")
 	if w := s.askAs(viewerToken, "GET", "/v1/entitlements", ""); w.Code != 403 {
@@ -122,7 +122,7 @@ func TestDoubtfulEntitlements(t *testing.T) {
 }
 
 func TestListEntitlements(t *testing.T) {
-	s := newStand(t, setup{rules: entitledRules})
+	s := newTestAdmin(t, setup{rules: entitledRules})
 	var rows []any
 	for i := range 25 {
 		rows = append(rows, entitled("tenant", fmt.Sprintf("t-%02d", i), "requests", int64(i)))
@@ -148,7 +148,7 @@ func TestListEntitlements(t *testing.T) {
 
 // A tenant's limits are shown with where each number comes from, also of rules that count by more than the tenant.
 func TestTenantView(t *testing.T) {
-	s := newStand(t, setup{rules: entitledRules})
+	s := newTestAdmin(t, setup{rules: entitledRules})
 	setEntitlements(s, entitled("plan", "gold", "requests", 7))
 	var view admin.TenantView
 	eventually(t, "the row is read", func() bool {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestStats(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	for range 5 {
 		search(s, "u1")
 	}
@@ -38,7 +38,7 @@ func TestStats(t *testing.T) {
 }
 
 func TestRecent(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	for range 4 {
 		search(s, "u1")
 	}
@@ -104,7 +104,7 @@ func (s *stream) until(event, prefix string) string {
 }
 
 func TestFollow(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	server := httptest.NewServer(s.door)
 	defer server.Close()
 	all := s.stream(t, server.URL, "/v1/events", bearer(viewerToken))
@@ -141,7 +141,7 @@ func TestFollow(t *testing.T) {
 
 // A slow reader is told how much it missed; requests do not wait for it.
 func TestFollowTellsWhatWasDropped(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	server := httptest.NewServer(s.door)
 	defer server.Close()
 	one := s.stream(t, server.URL, "/v1/events", bearer(viewerToken))
@@ -168,7 +168,7 @@ func TestFollowTellsWhatWasDropped(t *testing.T) {
 
 // A stream sends heartbeats, and ends with the session it was opened with.
 func TestStreamEndsWithItsSession(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.door.Beat(5 * time.Millisecond)
 	server := httptest.NewServer(s.door)
 	defer server.Close()
@@ -204,7 +204,7 @@ func (w *timedResponse) SetWriteDeadline(t time.Time) error {
 
 // The server's write timeout does not apply to a stream: every write has its own deadline.
 func TestStreamHasItsOwnTime(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.door.Beat(time.Millisecond)
 	w := &timedResponse{httptest.NewRecorder(), make(chan time.Time)}
 	ended := make(chan struct{})
@@ -231,7 +231,7 @@ func TestStreamHasItsOwnTime(t *testing.T) {
 }
 
 func TestTooManyFollow(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	server := httptest.NewServer(s.door)
 	defer server.Close()
 	defer s.door.Drain()

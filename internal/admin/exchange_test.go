@@ -11,7 +11,7 @@ import (
 
 // Bodies are read strictly, and all errors are reported.
 func TestBodies(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	for body, mentions := range map[string][]string{
 		`{"rule": 1, "attributes": {"user": 2}, "colour": "red", "rule": "x"}`: {
 			`{"at":"rule","message":"must be a string, is a number"}`, `{"at":"attributes","message":"must be an object of strings, is a number"}`,
@@ -48,7 +48,7 @@ func FuzzBodies(f *testing.F) {
 	f.Add("/v1/rules/diff", []byte(`{"from": -1, "document": "rules: ["}`))
 	f.Add("/v1/explain", []byte(`{"attributes": {"path": "//"}, "at": "2026-01-01T00:00:00Z"}`))
 	f.Add("/v1/session", []byte(`{"token": ""}`))
-	s := newStand(f, setup{})
+	s := newTestAdmin(f, setup{})
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
 		if !strings.HasPrefix(path, "/v1/") || strings.ContainsAny(path, " \t\r\n#?%\x00") || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r > '~' }) {
 			return

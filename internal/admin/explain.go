@@ -36,8 +36,8 @@ type RuleExplanation struct {
 	Refuses   bool             `json:"refuses,omitempty"`      // the request, because of such a failure
 }
 
-// An EchoedAttributes repeats the attributes that the client sent. Unlike [Attributes] it is shown to everyone unmasked: masking
-// it would tell viewers the masked form of a value of their choice.
+// EchoedAttributes repeat the attributes that the client sent. Unlike [Attributes] they are shown to everyone
+// unmasked: masking them would tell viewers the masked form of a value of their choice.
 type EchoedAttributes map[string]string
 
 // A BlockNote says that an operator has blocked a request's client.

@@ -27,7 +27,7 @@ func (a *Admin) Beat(every time.Duration) { a.beat = every }
 func (a *Admin) LookEvery(d time.Duration) { a.lookEvery = d }
 
 // Veiled returns what viewers see of a value.
-func Veiled(secret, attribute, value string) string { return newVeil(secret).value(attribute, value) }
+func Veiled(secret, attribute, value string) string { return newMasker(secret).value(attribute, value) }
 
 // AddTo adds an override to a document.
 func AddTo(text, rule string, match map[string]string, limit string) (string, error) {

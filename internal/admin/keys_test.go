@@ -22,7 +22,7 @@ var u1 = map[string]string{"user": "u1"}
 // An operator finds a client, sees its counters, resets them, bans the client and lifts the ban.
 func TestLookAfterACaller(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store admin.Store) {
-		s := newStand(t, setup{store: store, local: newMemory(t)})
+		s := newTestAdmin(t, setup{store: store, local: newMemory(t)})
 		for i := range 4 {
 			if search(s, "u1") != (i < 3) {
 				t.Fatalf("call %d", i)
@@ -82,7 +82,7 @@ func TestLookAfterACaller(t *testing.T) {
 // The local fallback store gets bans and resets too.
 func TestLocalStoreHears(t *testing.T) {
 	local := newMemory(t)
-	s := newStand(t, setup{store: newMemory(t), local: local})
+	s := newTestAdmin(t, setup{store: newMemory(t), local: local})
 	key := penstock.Attribute{Name: "user", Value: "u1"}
 	rule := s.live.Load().Rules[0]
 	who := rule.Subjects.Subject(key.Value)
@@ -111,7 +111,7 @@ func TestLocalStoreHears(t *testing.T) {
 
 func TestListKeys(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store admin.Store) {
-		s := newStand(t, setup{store: store})
+		s := newTestAdmin(t, setup{store: store})
 		want := map[string]bool{}
 		for i := range 30 {
 			user := fmt.Sprint("user-", i)
@@ -150,7 +150,7 @@ func TestListKeys(t *testing.T) {
 }
 
 func TestShowReservationsAndCalls(t *testing.T) {
-	s := newStand(t, setup{rules: `
+	s := newTestAdmin(t, setup{rules: `
 attributes: {user: {header: X-User}}
 rules: [{name: tokens, key: [user], reserve: {ttl: 1h}, limits: [{rate: 100/1h, algorithm: token_bucket}]}]
 `})
@@ -171,7 +171,7 @@ rules: [{name: tokens, key: [user], reserve: {ttl: 1h}, limits: [{rate: 100/1h, 
 
 // With overrides, the limits are those that apply to the client; a reset deletes the counters of all overrides.
 func TestOverridesOfACaller(t *testing.T) {
-	s := newStand(t, setup{rules: `
+	s := newTestAdmin(t, setup{rules: `
 attributes: {user: {header: X-User}, plan: {header: X-Plan}}
 rules:
   - name: per-user
@@ -222,7 +222,7 @@ rules:
     overrides: [` + strings.Join(overrides, ", ") + `]
 `
 	onBothStores(t, func(t *testing.T, store admin.Store) {
-		s := newStand(t, setup{store: store, local: newMemory(t), rules: document})
+		s := newTestAdmin(t, setup{store: store, local: newMemory(t), rules: document})
 		last := fmt.Sprint("p", many-1)
 		spend := func() {
 			t.Helper()
@@ -271,7 +271,7 @@ rules:
 }
 
 func TestCallersThatAreNotKnown(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	for _, path := range []string{"/v1/keys/show", "/v1/keys/reset"} {
 		s.refused("POST", path, object(), 400, admin.Invalid, `"at":"attributes"`)
 		s.refused("POST", path, about("attributes", map[string]string{"colour": "red"}), 404, admin.NotFound)
@@ -295,7 +295,7 @@ func TestCallersThatAreNotKnown(t *testing.T) {
 
 // Changes to a key are recorded, however long the key is and whatever it contains.
 func TestAuditOfAHostileKey(t *testing.T) {
-	s := newStand(t, setup{rules: `rules: [{name: r, key: [a, b, c, d, e, f, g, h], limits: [1/1m]}]`})
+	s := newTestAdmin(t, setup{rules: `rules: [{name: r, key: [a, b, c, d, e, f, g, h], limits: [1/1m]}]`})
 	hostile := map[string]string{}
 	for _, name := range strings.Split("abcdefgh", "") {
 		hostile[name] = strings.Repeat("\x00\u202e", 1000)
@@ -309,7 +309,7 @@ func TestAuditOfAHostileKey(t *testing.T) {
 
 // Without a database the audit is in the server log.
 func TestAuditInTheLog(t *testing.T) {
-	s := newStand(t, setup{kind: admin.Files})
+	s := newTestAdmin(t, setup{kind: admin.Files})
 	get[admin.ChangeResult](s, "POST", "/v1/keys/reset", about("attributes", map[string]string{"user": "evil\n\x1b[31m"}))
 	if log := s.log.String(); !strings.Contains(log, `"msg":"audit"`) || !strings.Contains(log, `"action":"reset"`) || !strings.Contains(log, `user=\"evil\\n\\x1b[31m\"`) {
 		t.Errorf("%s", log)
@@ -318,7 +318,7 @@ func TestAuditInTheLog(t *testing.T) {
 
 // A calendar limit is shown with the length of its period.
 func TestCalendarWindow(t *testing.T) {
-	s := newStand(t, setup{rules: `
+	s := newTestAdmin(t, setup{rules: `
 attributes: {user: {header: X-User}}
 rules: [{name: per-user, key: [user], limits: [{rate: 2/day, algorithm: fixed_window, timezone: UTC}]}]
 `})

@@ -39,7 +39,7 @@ func TestNodes(t *testing.T) {
 		"other origins":        {[]membership.KnownNode{here(0, "a"), known("a", 0, 7, "b")}, []string{"different", "current"}},
 		"the newest is silent": {[]membership.KnownNode{here(3, "c"), known("a", time.Minute, 9, "z")}, []string{"current", "different"}},
 	} {
-		s := newStand(t, setup{nodes: row.nodes})
+		s := newTestAdmin(t, setup{nodes: row.nodes})
 		var got []string
 		for _, n := range get[admin.Nodes](s, "GET", "/v1/nodes", "").Nodes {
 			got = append(got, n.About.Rules)
@@ -49,7 +49,7 @@ func TestNodes(t *testing.T) {
 		}
 	}
 
-	s := newStand(t, setup{nodes: []membership.KnownNode{here(3, "c"), known("a", time.Minute, 3, "c"), {ID: "OLD", Heard: time.Now()}}})
+	s := newTestAdmin(t, setup{nodes: []membership.KnownNode{here(3, "c"), known("a", time.Minute, 3, "c"), {ID: "OLD", Heard: time.Now()}}})
 	w := s.serve(s.request("GET", "/v1/nodes", "", "Authorization", "Bearer "+viewerToken))
 	var told admin.Nodes
 	if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil || w.Code != http.StatusOK || len(told.Nodes) != 3 {
@@ -65,7 +65,7 @@ func TestNodes(t *testing.T) {
 
 // The overview is sent again and again, with the responses of the other routes, until the session or the server ends.
 func TestOverview(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.door.LookEvery(5 * time.Millisecond)
 	server := httptest.NewServer(s.door)
 	defer server.Close()
@@ -102,7 +102,7 @@ func TestOverview(t *testing.T) {
 }
 
 func TestOverviewRefuses(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	server := httptest.NewServer(s.door)
 	defer server.Close()
 	defer s.door.Drain()

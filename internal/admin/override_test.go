@@ -10,7 +10,7 @@ import (
 )
 
 func TestAddOverride(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	expires := s.clock.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	saved := get[admin.SaveResult](s, "POST", "/v1/rules/per-user/overrides", object("match", u1, "limit", "100/1h", "expires", expires))
 	if saved.Version.Number != 2 || saved.Version.Message != "override of per-user" || len(saved.Changes) != 1 || saved.Changes[0].Fields[0].Field != "overrides" {

@@ -78,7 +78,7 @@ func (s *testAdmin) whoAmI(show func(*http.Request)) (int, admin.Session) {
 // role and the scope that the document names are let in.
 func TestRolesAndScopesOfEveryOperation(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	type access struct {
 		name   string
 		role   string   // that the document would have to name, or a lesser one
@@ -158,7 +158,7 @@ func TestRolesAndScopesOfEveryOperation(t *testing.T) {
 
 func TestUsersAndPasswords(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	if found := get[admin.Users](s, "GET", "/v1/users", ""); len(found.Users) != 0 {
 		t.Errorf("%+v", found)
 	}
@@ -231,7 +231,7 @@ func TestUsersAndPasswords(t *testing.T) {
 
 // The audit and the versions of rules name the person, and how they were authenticated.
 func TestAuditNamesPeople(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.addUser("ann", "admin")
 	session := s.loginAs("ann")
 	token := s.token(session, "laptop", "operator")
@@ -270,7 +270,7 @@ func TestAuditNamesPeople(t *testing.T) {
 
 func TestAPITokens(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.addUser("ann", "operator")
 	s.addUser("bob", "viewer")
 	ann, bob := s.loginAs("ann"), s.loginAs("bob")
@@ -373,7 +373,7 @@ func TestAPITokens(t *testing.T) {
 // Nothing that is limited is hashed.
 func TestPasswordsAreLimited(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.addUser("ann", "viewer")
 	s.addUser("bob", "viewer")
 	try := func(from, name, given string) *httptest.ResponseRecorder {
@@ -428,7 +428,7 @@ func TestPasswordsAreLimited(t *testing.T) {
 // plus those that are being hashed.
 func TestManyLoginsAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.addUser("ann", "viewer")
 	var requests []*http.Request
 	for range 100 {
@@ -457,7 +457,7 @@ func TestManyLoginsAtOnce(t *testing.T) {
 // A user cannot end the sessions of others by logging in often, and a login never takes over a given session.
 func TestSessionsOfUsers(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.addUser("ann", "viewer")
 	s.addUser("bob", "viewer")
 	bob := s.loginAs("bob")
@@ -497,7 +497,7 @@ func TestSessionsOfUsers(t *testing.T) {
 
 // A demoted or removed user sees the end of a stream.
 func TestStreamsEndWithTheRole(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.door.Beat(20 * time.Millisecond)
 	s.addUser("ann", "operator")
 	session := s.loginAs("ann")
@@ -544,7 +544,7 @@ func TestPeopleWithoutTheirDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStand(t, setup{database: source})
+	s := newTestAdmin(t, setup{database: source})
 	s.addUser("ann", "admin")
 	session := s.loginAs("ann")
 	token := s.token(session, "laptop", "viewer")
@@ -591,7 +591,7 @@ func TestPeopleWithoutTheirDatabase(t *testing.T) {
 	})
 
 	// Another node removes the user.
-	other := newStand(t, setup{database: source, kept: true})
+	other := newTestAdmin(t, setup{database: source, kept: true})
 	get[admin.Users](other, "DELETE", "/v1/users/ann", "{}")
 	eventually(t, "the removal is known here", func() bool {
 		s.clock.pass(3 * time.Second)
@@ -603,7 +603,7 @@ func TestPeopleWithoutTheirDatabase(t *testing.T) {
 
 // A node whose rules come from a file has no users, and says what to do.
 func TestNoDatabaseForPeople(t *testing.T) {
-	s := newStand(t, setup{kind: admin.Files})
+	s := newTestAdmin(t, setup{kind: admin.Files})
 	s.refused("GET", "/v1/users", "", 409, admin.Conflict, "admin.database")
 	s.refused("POST", "/v1/tokens", object("name", "x", "role", "viewer", "days", 1), 409, admin.Conflict, "admin.database")
 	if w := s.serve(s.loginRequest("ann", password)); w.Code != 409 {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestReadRules(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	set := get[admin.RuleSet](s, "GET", "/v1/rules", "")
 	if set.Kind != admin.Database || !set.Editable || set.Document != someRules || set.Version.Number != 1 || set.Version.Author != "test" || set.Checksum == "" || set.Served.Rules != 3 {
 		t.Errorf("%+v", set)
@@ -32,7 +32,7 @@ func TestReadRules(t *testing.T) {
 }
 
 func TestMatchInWords(t *testing.T) {
-	s := newStand(t, setup{rules: `
+	s := newTestAdmin(t, setup{rules: `
 attributes: {plan: {header: X-Plan}}
 rules:
   - {name: a, match: {domain: d, method: [GET, POST], path: "/x/{id}", plan: [gold, silver], host: a.example, when: id == "7"}, key: [], limits: [1/1m]}
@@ -48,7 +48,7 @@ rules:
 }
 
 func TestSaveAndRollBack(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	changed := strings.Replace(someRules, "3/1h", "5/1h", 1)
 	saved := get[admin.SaveResult](s, "PUT", "/v1/rules", object("document", changed, "base", 1, "message", "more"))
 	if saved.Version.Number != 2 || !saved.Changed || saved.Version.Message != "more" || !strings.HasPrefix(saved.Version.Author, "admin.token ") ||
@@ -104,7 +104,7 @@ const badRules = `rules:
 `
 
 func TestInvalidRules(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	found := get[admin.Validation](s, "POST", "/v1/rules/validate", object("document", badRules))
 	if found.Valid || len(found.Problems) < 3 {
 		t.Fatalf("%+v", found)
@@ -136,7 +136,7 @@ func TestInvalidRules(t *testing.T) {
 
 // Rules that were saved by other means and cannot be served are shown with their errors.
 func TestReadRulesThatAreRefused(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	db, err := s.service.Database.DB(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestReadRulesThatAreRefused(t *testing.T) {
 }
 
 func TestDiffRules(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	changed := strings.Replace(someRules, "3/1h", "5/1h", 1)
 	d := get[rulediff.Diff](s, "POST", "/v1/rules/diff", object("document", changed))
 	if d.Same || len(d.Changes) != 1 || !strings.Contains(d.Text, "--- version 1\n+++ document\n") {
@@ -181,7 +181,7 @@ func TestDiffRules(t *testing.T) {
 // Rules outside a database can be read here, but are changed elsewhere.
 func TestRulesFromElsewhere(t *testing.T) {
 	for _, kind := range []admin.Kind{admin.Files, admin.Redis} {
-		s := newStand(t, setup{kind: kind})
+		s := newTestAdmin(t, setup{kind: kind})
 		set := get[admin.RuleSet](s, "GET", "/v1/rules", "")
 		if set.Editable || set.Reason == "" || set.Document != someRules || len(set.Rules) != 3 || set.Version != nil || set.Kind != kind {
 			t.Errorf("%+v", set)
@@ -198,14 +198,14 @@ func TestRulesFromElsewhere(t *testing.T) {
 }
 
 func TestSchema(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	if w := s.ask("GET", "/v1/rules/schema", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "sliding_window_log") {
 		t.Errorf("%d %.200s", w.Code, w.Body)
 	}
 }
 
 func TestExplain(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	e := get[admin.Explanation](s, "POST", "/v1/explain", object("attributes", map[string]string{"path": "/other", "ip": "192.0.2.1"}))
 	if len(e.Rules) != 3 || e.Rules[0].Applies || e.Rules[0].Reason != "path" || !e.Rules[1].Applies || e.Rules[1].Key["ip"] != "192.0.2.1" || !e.Rules[2].Applies {
 		t.Errorf("%+v", e)
@@ -216,7 +216,7 @@ func TestExplain(t *testing.T) {
 
 // Viewers can have smaller documents compiled than operators can save.
 func TestViewersSendSmallDocuments(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	long := object("document", "rules: []\n#"+strings.Repeat("x", 5<<20))
 	for _, path := range []string{"/v1/rules/validate", "/v1/rules/diff"} {
 		if got := s.askAs(viewerToken, "POST", path, long); got.Code != 400 || !strings.Contains(got.Body.String(), "at most 4194304 bytes") {
@@ -233,7 +233,7 @@ func TestViewersSendSmallDocuments(t *testing.T) {
 
 // Compiling ends with the request: nothing is compiled to the end if the client has gone away.
 func TestCompilingEndsWithTheRequest(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	body := object("document", "rules: []\nlists: {deny: ["+strings.Repeat("{user: a},", 20_000)+"]}")

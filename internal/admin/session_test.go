@@ -9,7 +9,7 @@ import (
 )
 
 func TestSessionEnds(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	lasts := func(c *http.Cookie) bool {
 		t.Helper()
 		r := s.request("GET", "/v1/session", "")
@@ -51,7 +51,7 @@ func TestSessionEnds(t *testing.T) {
 
 // A login sets a new cookie, and ends the previous session.
 func TestLoginRotates(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	first := s.login(viewerToken)
 	r := s.request("POST", "/v1/session", object("token", operatorToken))
 	r.AddCookie(first)
@@ -70,7 +70,7 @@ func TestLoginRotates(t *testing.T) {
 }
 
 func TestManySessions(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	first := s.login(viewerToken)
 	for range 999 {
 		s.clock.pass(time.Millisecond)
@@ -88,7 +88,7 @@ func TestManySessions(t *testing.T) {
 }
 
 func TestCookies(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	plain := s.login(operatorToken)
 	if plain.Name != "penstock_session" || plain.Secure || !plain.HttpOnly || plain.SameSite != http.SameSiteStrictMode || plain.Path != "/" || plain.Domain != "" || len(plain.Value) < 43 {
 		t.Errorf("%+v", plain)

@@ -84,7 +84,7 @@ type testAdmin struct {
 	demo    *idleDemo
 }
 
-func newStand(t testing.TB, o setup) *testAdmin {
+func newTestAdmin(t testing.TB, o setup) *testAdmin {
 	t.Helper()
 	if o.rules == "" {
 		o.rules = someRules

@@ -18,7 +18,7 @@ const (
 // workSlots limits expensive work. Viewers can neither take all turns nor wait in unbounded numbers.
 type workSlots struct{ all, viewers, waiting chan struct{} }
 
-func newTurns() *workSlots {
+func newWorkSlots() *workSlots {
 	return &workSlots{make(chan struct{}, maxTurns), make(chan struct{}, maxTurns-operatorTurns), make(chan struct{}, maxWaiting)}
 }
 

@@ -12,7 +12,7 @@ import (
 // However many viewers work and wait, an operator gets a turn at once.
 func TestOperatorsHaveTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
+		turns := newWorkSlots()
 		begin := func(role Role) func() {
 			t.Helper()
 			end, err := turns.begin(t.Context(), role)

@@ -26,7 +26,7 @@ var plainAttributes = []string{"method"}
 // veiled marks a masked value: six bytes of a hash follow.
 const veiled = "#"
 
-func newVeil(secret string) *masker { return &masker{storage.NewHasher(secret)} }
+func newMasker(secret string) *masker { return &masker{storage.NewHasher(secret)} }
 
 // unveiled reports whether viewers see the values of an attribute.
 func unveiled(attribute string) bool { return slices.Contains(plainAttributes, attribute) }

@@ -82,7 +82,7 @@ func found(text string) (all []string) {
 // A viewer and an operator request every route of the document, after requests, a ban and a reset of a marked client.
 // The operator sees the client, and the viewer never does.
 func TestViewersDoNotSeeWhoCalls(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.marked()
 	about := object("attributes", map[string]string{"user": markers["user"]}, "duration", "1h", "rule", "per-user")
 	get[admin.ChangeResult](s, "POST", "/v1/bans", about)
@@ -129,7 +129,7 @@ func streams(t *testing.T, operation string) bool {
 }
 
 func TestViewersDoNotSeeWhoCallsInStreams(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.marked()
 	server := httptest.NewServer(s.door)
 	defer server.Close()
@@ -183,7 +183,7 @@ func (s *testAdmin) readStream(url, token string) string {
 
 // A value of a viewer's choice finds nothing, so veiled values cannot be guessed.
 func TestViewersCannotSearchForWhoCalls(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	s.marked()
 	ask := func(method, path, body string) *httptest.ResponseRecorder {
 		return s.serve(s.request(method, path, body, "Authorization", "Bearer "+viewerToken))
@@ -211,7 +211,7 @@ func TestViewersCannotSearchForWhoCalls(t *testing.T) {
 
 // For clients with hostile or truncated names, the audit shows no more than for others.
 func TestAuditIsVeiled(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	names := []string{`quote" user="marker-1`, `back\slash"marker-2`, "new\nline marker-3", strings.Repeat("ä", 120) + " marker-4", "marker-5\\"}
 	for _, name := range names {
 		get[admin.ChangeResult](s, "POST", "/v1/bans", object("attributes", map[string]string{"user": name}, "duration", "1h", "rule", "per-user"))
@@ -227,7 +227,7 @@ func TestAuditIsVeiled(t *testing.T) {
 
 // Showing the names of clients is recorded in the audit, once an hour.
 func TestRevealsAreWrittenDown(t *testing.T) {
-	s := newStand(t, setup{})
+	s := newTestAdmin(t, setup{})
 	reveals := func() (n int) {
 		r := s.request("GET", "/v1/audit", "", "Authorization", "Bearer "+viewerToken)
 		return strings.Count(s.serve(r).Body.String(), `"reveal"`)

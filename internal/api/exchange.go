@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/webguard"
 )
 
-// An requestState is the memory for one request. It is reused for later ones.
+// A requestState is the memory for one request. It is reused for later ones.
 type requestState struct {
 	body    bytes.Buffer
 	call    penstock.Call

@@ -113,7 +113,7 @@ func (r *Replay) expire(ctx context.Context) error {
 	return err
 }
 
-// An permitEnd is how and when a request ends that has reserved something.
+// A permitEnd is how and when a request ends that has reserved something.
 type permitEnd struct {
 	at          penstock.Instant
 	reservation string

@@ -54,7 +54,7 @@ func BenchmarkRequest(b *testing.B) {
 		name, limit string
 		status      int
 	}{{"allowed", "1000000000/1h", http.StatusOK}, {"denied", "0/1h", http.StatusTooManyRequests}} {
-		s := newStand(b, setting{
+		s := newTestGateway(b, setting{
 			rules:   "rules: [{name: all, key: [ip], limits: [" + test.limit + "]}]",
 			options: Options{Upstreams: upstreams(server)},
 			quiet:   true,

@@ -247,7 +247,7 @@ func TestServerIsNotBlamedForOthers(t *testing.T) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	s := newStand(t, set)
+	s := newTestGateway(t, set)
 	s.routes[0].transport.DisableKeepAlives = true // each request dials
 	ask := func(method, path string, body io.Reader, host string) int {
 		req := httptest.NewRequest(method, "http://"+path, body)

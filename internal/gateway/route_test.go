@@ -9,7 +9,7 @@ import (
 )
 
 func TestLongestHostThenLongestPath(t *testing.T) {
-	s := newStand(t, setting{options: Options{Upstreams: []Upstream{
+	s := newTestGateway(t, setting{options: Options{Upstreams: []Upstream{
 		{URLs: []string{"http://any"}},
 		{Path: "/api", URLs: []string{"http://api"}},
 		{Path: "/api/v1/", URLs: []string{"http://v1"}},

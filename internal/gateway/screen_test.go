@@ -24,7 +24,7 @@ var pathPieces = []string{
 func TestPathIsOneForLimiterAndServer(t *testing.T) {
 	var got string
 	server := newServer(t, func(_ http.ResponseWriter, req *http.Request) { got = req.RequestURI })
-	s := newStand(t, setting{options: Options{Upstreams: upstreams(server)}})
+	s := newTestGateway(t, setting{options: Options{Upstreams: upstreams(server)}})
 	forwarded, refused := 0, 0
 	try := func(path string) {
 		got = ""
@@ -128,7 +128,7 @@ func TestEscapedSlashes(t *testing.T) {
 
 // A method that is not a token cannot be forwarded: it is refused before any other check. HTTP/2 accepts it.
 func TestInvalidMethods(t *testing.T) {
-	s := newStand(t, setting{rules: everyCall, options: Options{Upstreams: upstreams(closedAddress(t))}})
+	s := newTestGateway(t, setting{rules: everyCall, options: Options{Upstreams: upstreams(closedAddress(t))}})
 	for _, method := range []string{"G ET", "GET\r\nX: y", "GET\x00", "G(T", "GÉT", " GET", "GET/", "\x7f"} {
 		req := httptest.NewRequest("GET", "http://a/", nil)
 		req.Method, req.ProtoMajor = method, 2
@@ -245,7 +245,7 @@ func TestOverridesAreDropped(t *testing.T) {
 func TestTrace(t *testing.T) {
 	server := newServer(t, func(http.ResponseWriter, *http.Request) {})
 	for _, allowed := range []bool{false, true} {
-		s := newStand(t, setting{options: Options{Upstreams: upstreams(server), Trace: allowed}})
+		s := newTestGateway(t, setting{options: Options{Upstreams: upstreams(server), Trace: allowed}})
 		for method, want := range map[string]map[bool]int{"TRACE": {false: 501, true: 200}, "TRACK": {false: 501, true: 200}, "CONNECT": {false: 501, true: 501}} {
 			if got, _ := s.ask(t, method+" / HTTP/1.1\r\nHost: a\r\n\r\n"); got != want[allowed] {
 				t.Errorf("%s, allowed %t: status %d", method, allowed, got)

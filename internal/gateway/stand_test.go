@@ -79,8 +79,8 @@ type setting struct {
 
 func upstreams(servers ...string) []Upstream { return []Upstream{{URLs: servers}} }
 
-// newStand returns a gateway that does not serve yet.
-func newStand(t testing.TB, set setting) *testGateway {
+// newTestGateway returns a gateway that does not serve yet.
+func newTestGateway(t testing.TB, set setting) *testGateway {
 	t.Helper()
 	s := &testGateway{t: t, ended: make(chan error, 1)}
 	if set.rules == "" {
@@ -165,7 +165,7 @@ func (s *testGateway) counted() []penstock.Call {
 // start serves until the test ends.
 func start(t testing.TB, set setting) *testGateway {
 	t.Helper()
-	s := newStand(t, set)
+	s := newTestGateway(t, set)
 	l := set.listen
 	if l == nil {
 		var err error

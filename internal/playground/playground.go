@@ -179,7 +179,7 @@ type limitRun struct {
 	first  string // client, whose curve is drawn
 }
 
-// A event is an arrival, a point of the curve, or the end of a request.
+// An event is an arrival, a point of the curve, or the end of a request.
 type event struct {
 	at      float64
 	arrival int    // its index, or -1

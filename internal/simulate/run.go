@@ -215,7 +215,7 @@ func (l *limitRun) compile() (*rules.Snapshot, error) {
 	return snapshot, err
 }
 
-// A failingStore store is unreachable during an outage.
+// A failingStore is unreachable during an outage.
 type failingStore struct {
 	penstock.Store
 	lane *limitRun

@@ -1,6 +1,6 @@
 package strictdoc
 
-// An anchoredNode node is one that aliases refer to.
+// An anchoredNode is one that aliases refer to.
 type anchoredNode struct {
 	node   Node
 	count  int // of the nodes it consists of

@@ -182,7 +182,7 @@ func (h *history) remember(e *Event) {
 	h.recent[kind].add(e)
 }
 
-// A eventRing holds the most recent events.
+// An eventRing holds the most recent events.
 type eventRing struct {
 	events []Event // in order; when full, starting at next
 	next   int

@@ -24,7 +24,7 @@ type record struct {
 
 const hasExtra = 1 << 31
 
-// An recordExtras holds what few records have.
+// A recordExtras holds what few records have.
 type recordExtras struct {
 	when        *expr.Expression // nil: none
 	skipOnError bool             // of when

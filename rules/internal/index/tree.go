@@ -42,7 +42,7 @@ type treeNode struct {
 	looks indexRange // how to find further candidates
 }
 
-// A indexRange is a range of an array.
+// An indexRange is a range of an array.
 type indexRange struct{ from, to uint32 }
 
 // candidates appends the positions of all records that may hold for a request, in no order and possibly with
