@@ -96,7 +96,11 @@ func (a *app) tellExplained(e *explainResult) error {
 	for i := range e.Now {
 		fmt.Fprintln(a.stdout, e.Now[i].text())
 	}
-	fmt.Fprintf(a.stderr, "%d of %s apply\n", applying, spelling.Count(len(e.Rules), "rule"))
+	verb := "apply"
+	if applying == 1 {
+		verb = "applies"
+	}
+	fmt.Fprintf(a.stderr, "%d of %s %s\n", applying, spelling.Count(len(e.Rules), "rule"), verb)
 	return nil
 }
 

@@ -103,7 +103,7 @@ func TestKeysRefused(t *testing.T) {
 	}{
 		{[]string{"show", "colour=red"}, exitNo, "no rule tells callers apart by these attributes"},
 		{[]string{"list", "nonsense"}, exitNo, `there is no rule "nonsense"`},
-		{[]string{"ban", "--rule", "site", "--for", "1h"}, exitNo, "give one a penalty"},
+		{[]string{"ban", "--rule", "site", "--for", "1h"}, exitNo, "give a rule a penalty"},
 		{[]string{"show", "user=u1", "--token", "nonsense"}, exitNo, "this token is not known here"},
 		{[]string{"reset", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},
 		{[]string{"show", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},

@@ -297,7 +297,7 @@ func secretVariables(section reflect.Type, prefix string) (all []string) {
 }
 
 func TestSecretSettings(t *testing.T) {
-	if all := secretSettings(); len(all) != 12 || !slices.Contains(all, "PENSTOCK_ADMIN_VIEWER_TOKEN") {
+	if all := secretSettings(); len(all) != 13 || !slices.Contains(all, "PENSTOCK_ADMIN_VIEWER_TOKEN") {
 		t.Errorf("got %q", all)
 	}
 }
