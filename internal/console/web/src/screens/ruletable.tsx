@@ -111,14 +111,14 @@ function RuleHistory({ rule }: { rule: string }) {
     <Show of={history}>
       {(h) => (
         <section aria-label="Last 24 hours">
-          <h3>
+          <h2 class="minor">
             {zoomed ? `${instant(h.from)} to ${instant(h.to)}` : 'Last 24 hours'}, calls a second{' '}
             {zoomed && (
               <button type="button" onClick={() => setZoomed(undefined)}>
                 Last 24 hours
               </button>
             )}
-          </h3>
+          </h2>
           <TrafficChart
             of={points({ ...h, series: h.rules[0]?.series ?? h.series.map((c) => c && none) })}
             step_ms={h.step_ms}
@@ -174,7 +174,7 @@ function Detail({ rule: r, seen }: { rule: RuleView; seen?: RuleStats }) {
       </dl>
       {r.overrides.length > 0 && (
         <>
-          <h3>Overrides</h3>
+          <h2 class="minor">Overrides</h2>
           <ul>
             {r.overrides.map((o, i) => (
               <li key={i}>
