@@ -36,7 +36,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 		}
 		look(t, content, found)
 	}
-	for what, want := range map[string]int{"@type": 6, "clusters": 1, "rate_limits": 3} {
+	for what, want := range map[string]int{"@type": 6, "clusters": 1, "rate_limits": 4} {
 		if found[what] != want {
 			t.Errorf("found %d of %s, want %d", found[what], what, want)
 		}
