@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Packages that also run under the race detector: those that share memory between goroutines, the slowest first.
 # The detector multiplies the run time, so not every package uses it.
 RACE_PKGS ?= ./redisstore ./memstore ./rules ./rules/live ./internal/ruledb \
-	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./internal/server ./cmd/penstock
+	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./internal/nodebus ./internal/blocks ./internal/entitlement ./internal/trafficdb ./internal/usage ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./internal/server ./cmd/penstock
 # How long `make fuzz` runs each target.
 FUZZTIME ?= 10s
 # The version of `make build` and `make dist`; empty: the one that scripts/ldflags finds in git.

@@ -167,6 +167,9 @@ func TestLoadAgain(t *testing.T) {
 // Rows arrive in pages: thirty thousand by default, a million in the long suite.
 func TestLoadManyRows(t *testing.T) {
 	rows := 30_000
+	if testing.Short() {
+		t.Skip("a long list adds nothing to the race detector")
+	}
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		rows = 1_000_000
 	}
