@@ -117,7 +117,7 @@ const outline = (page) =>
 async function settled(page, path) {
   await page.goto(admin + path)
   await page.locator('h1').waitFor()
-  await page.getByText('Loading…').waitFor({ state: 'detached' })
+  await until('everything is loaded', async () => (await page.getByText('Loading…').count()) === 0)
 }
 
 // Every screen offers the same in both themes and on a phone, where nothing is cut off and rows of tables are cards.
