@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/internal/entitlement"
+	"github.com/penstock-io/penstock/internal/poll"
 	"github.com/penstock-io/penstock/internal/pgtest"
 	"github.com/penstock-io/penstock/internal/ruledb"
 )
@@ -170,10 +171,9 @@ func change(ctx context.Context, origin *ruledb.Origin, nodes []*entitlement.Ent
 			return e.Number != number
 		}
 		for slices.ContainsFunc(nodes, behind) {
-			if err := ctx.Err(); err != nil {
+			if err := poll.Pause(ctx, time.Millisecond); err != nil {
 				return 0, err
 			}
-			time.Sleep(time.Millisecond)
 		}
 		slowest = max(slowest, float64(time.Since(start).Microseconds())/1000)
 	}

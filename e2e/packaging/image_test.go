@@ -45,7 +45,7 @@ func TestImageFromSource(t *testing.T) {
 	dir := t.TempDir()
 	b, base, clone := newBuilder(t, dir), filepath.Join(dir, "base"), filepath.Join(dir, "clone")
 	writeFile(t, filepath.Join(base, "etc/ssl/certs/ca-certificates.crt"), readFile(t, "/etc/ssl/certs/ca-certificates.crt"))
-	writeFile(t, filepath.Join(base, "Dockerfile"), "FROM scratch\nCOPY . /\nENV HOME=/root PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin\n")
+	writeFile(t, filepath.Join(base, "Dockerfile"), "FROM scratch\nCOPY . /\nENV HOME=/tmp GOMODCACHE=/tmp/modules GOCACHE=/tmp/builds PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin\n")
 	for _, name := range []string{"bin", "lib", "lib64", "sbin"} {
 		if err := os.Symlink("usr/"+name, filepath.Join(base, name)); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func TestImageFromSource(t *testing.T) {
 	b.run("bud", "--quiet", "--isolation", "chroot", "--tag", "localhost/golang:1.26-bookworm", "--tag", "localhost/node:22-bookworm-slim", base)
 	run(t, root, nil, "git", "clone", "--quiet", root, clone)
 	build := []string{"bud", "--quiet", "--pull-never", "--isolation", "chroot", "--format", "docker", "--volume", "/usr:/usr:ro"}
-	for variable, within := range map[string]string{"GOMODCACHE": "/root/go/pkg/mod", "GOCACHE": "/root/.cache/go-build"} {
+	for variable, within := range map[string]string{"GOMODCACHE": "/tmp/modules", "GOCACHE": "/tmp/builds"} {
 		build = append(build, "--volume", strings.TrimSpace(run(t, root, nil, "go", "env", variable))+":"+within)
 	}
 	b.run(append(build, "--file", filepath.Join(clone, "deploy/image/Dockerfile.source"), "--tag", "localhost/penstock:source", clone)...)

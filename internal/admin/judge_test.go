@@ -70,7 +70,7 @@ func TestTargets(t *testing.T) {
 		{"script errors", ms(1), nil, stateFail, critical},
 		{"decision p99", ms(1.9), ms(0.1), stateOK, ""},
 		{"decision p99", ms(2.5), ms(0.1), stateFail, critical},
-		{"decision p99", ms(2.5), ms(2), stateWarn, warning}, // as slow as ever
+		{"decision p99", ms(2.5), ms(2), stateWarn, warning}, // no slower than usual
 		{"decision p99", ms(4.5), ms(2), stateFail, critical},
 		{"decision p99", ms(2.5), nil, stateFail, critical},
 	} {
