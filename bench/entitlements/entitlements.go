@@ -16,8 +16,8 @@ import (
 
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/internal/entitlement"
-	"github.com/penstock-io/penstock/internal/poll"
 	"github.com/penstock-io/penstock/internal/pgtest"
+	"github.com/penstock-io/penstock/internal/poll"
 	"github.com/penstock-io/penstock/internal/ruledb"
 )
 
