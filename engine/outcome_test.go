@@ -106,6 +106,7 @@ func TestResponsesCorrectCharges(t *testing.T) {
 			{"/login", 1, headers(401), 4, 4},
 			{"/login", 1, headers(200), 4, 5},
 			{"/login", 1, headers(0), 4, 4}, // the client has gone: nobody knows
+			{"/login", 1, headers(499), 4, 4},
 			{"/login", 3, headers(403), 2, 2},
 			{"/login", 3, headers(302), 2, 5},
 			{"/api", 1, headers(200), 3, 3},
@@ -125,6 +126,9 @@ func TestResponsesCorrectCharges(t *testing.T) {
 			v := c.decide(test.cost, "")
 			if v.Reservation == "" || v.Limits[0].Remaining != test.during || c.left() != test.during {
 				t.Errorf("%d %s: %d left while it runs, want %d", i, test.path, v.Limits[0].Remaining, test.during)
+			}
+			if early := test.path != "/tokens"; v.SettleEarly != early { // its cost comes with the response
+				t.Errorf("%s: settled with the header of the response is %v, want %v", test.path, v.SettleEarly, early)
 			}
 			for range 2 { // once, however often it is sent
 				said, err := c.settle(v.Reservation, test.response)
