@@ -270,12 +270,17 @@ func TestAdvanceIsGivenBack(t *testing.T) {
 func TestParallelStreamsKeepTheBudget(t *testing.T) {
 	var seen problems
 	l := tokenLimiter(t, ", cut: true", &seen)
-	var admitted sync.WaitGroup
-	admitted.Add(50) // 20 are reserved for each, which is the whole budget
+	var arrived atomic.Int64 // at the handler, or denied
+	everybody := make(chan struct{})
+	arrive := func() {
+		if arrived.Add(1) == 50 { // 20 are reserved for each, which is the whole budget
+			close(everybody)
+		}
+	}
 	answer := answering(200, "text/event-stream", chatEvents(100, "")[:100]...)
 	server := httptest.NewServer(l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		admitted.Done()
-		admitted.Wait()
+		arrive()
+		<-everybody
 		answer.ServeHTTP(w, req)
 	})))
 	defer server.Close()
@@ -286,9 +291,15 @@ func TestParallelStreamsKeepTheBudget(t *testing.T) {
 			res, err := http.Post(server.URL, "application/json", strings.NewReader(`{}`))
 			if err != nil {
 				t.Error(err)
+				arrive()
 				return
 			}
 			defer res.Body.Close()
+			if res.StatusCode != http.StatusOK {
+				t.Errorf("a stream was not admitted: %s", res.Status)
+				arrive()
+				return
+			}
 			for lines := bufio.NewScanner(res.Body); lines.Scan(); {
 				switch line := lines.Text(); {
 				case strings.Contains(line, "rate_limit_error"):
