@@ -6,6 +6,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 const referenceFile = "../../docs/reference/configuration.md"
@@ -83,6 +86,9 @@ func table(b *strings.Builder, all []setting) {
 
 func shownDefault(v reflect.Value) string {
 	text := fmt.Sprint(v.Interface())
+	if d, ok := v.Interface().(time.Duration); ok && d < 24*time.Hour { // days cannot be written in a configuration
+		text = spelling.Duration(d)
+	}
 	if v.IsZero() && v.Kind() != reflect.Bool && v.Kind() != reflect.Int && v.Kind() != reflect.Int64 {
 		return ""
 	}
