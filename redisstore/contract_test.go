@@ -68,7 +68,7 @@ func TestContractSingle(t *testing.T) {
 
 func TestContractCluster(t *testing.T) {
 	if os.Getenv("PENSTOCK_TEST_TWIN_STEPS") == "" && os.Getenv("PENSTOCK_TEST_LONG") == "" && !testing.Short() {
-		t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "300000") // the script is the same as on a single server
+		t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "50000") // the script is the same as on a single server
 	}
 	cluster := redistest.StartCluster(t, 3)
 	for _, addr := range cluster.Addrs {

@@ -21,7 +21,7 @@ import (
 // PENSTOCK_TEST_TWIN_STEPS sets the number of steps; PENSTOCK_TEST_SEED repeats a run.
 func (s Suite) Twin(t *testing.T) {
 	const enough = 50_000 // to reach every case
-	steps := numberFrom(t, "PENSTOCK_TEST_TWIN_STEPS", size(enough, 1_000_000, 100_000_000))
+	steps := numberFrom(t, "PENSTOCK_TEST_TWIN_STEPS", size(enough/5, 4*enough, 100_000_000))
 	nodes := s.open(t, fleet)
 	seeded(t, func(seed uint64) error {
 		reached, err := s.twin(nodes, seed, steps)

@@ -19,12 +19,16 @@ import (
 // against a node that learns of every change at once: then the cache must be invisible.
 
 func TestContractInMemory(t *testing.T) {
-	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "150000")
+	steps := "50000"
+	if testing.Short() {
+		steps = "10000"
+	}
+	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", steps)
 	contract(t, true, func(t testing.TB) storetest.CompleteStore { return newMemstore(t) })
 }
 
 func TestContractInRedis(t *testing.T) {
-	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "20000")
+	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "10000")
 	server := redistest.Start(t)
 	whole := os.Getenv("PENSTOCK_TEST_LONG") == "1"
 	contract(t, whole, func(t testing.TB) storetest.CompleteStore { return newRedisstore(t, server) })
