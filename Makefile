@@ -4,10 +4,11 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Packages that also run under the race detector: those that share memory between goroutines, the slowest first.
-# The detector multiplies the run time, so not every package uses it.
-RACE_PKGS ?= ./redisstore ./memstore ./rules ./rules/live ./internal/ruledb \
-	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./internal/nodebus ./internal/blocks ./internal/entitlement ./internal/trafficdb ./internal/usage ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./internal/server ./cmd/penstock
+# Packages that also run under the race detector, in short form: those whose tests share memory between goroutines, the
+# slowest first. The detector multiplies the run time, so not every package uses it. The commands of ./cmd/penstock run
+# the server of ./internal/server in processes of their own: only the long suite runs them with the detector, too.
+RACE_PKGS ?= ./redisstore ./memstore ./rules/live ./internal/ruledb \
+	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./internal/nodebus ./internal/blocks ./internal/entitlement ./internal/trafficdb ./internal/usage ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./internal/server $(if $(PENSTOCK_TEST_LONG),./cmd/penstock)
 # How long `make fuzz` runs each target.
 FUZZTIME ?= 10s
 # The version of `make build` and `make dist`; empty: the one that scripts/ldflags finds in git.
@@ -24,7 +25,7 @@ import_groups = --skip-generated -s standard -s default -s 'prefix(github.com/pe
 
 # Modules to check and test, and files that may not exist yet.
 modules  := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/go.mod))
-race     := $(strip $(foreach p,$(RACE_PKGS),$(if $(wildcard $(p)/*_test.go),$(p))))
+race      = $(strip $(foreach p,$(RACE_PKGS),$(if $(wildcard $(p)/*_test.go),$(p))))
 scripts  := $(wildcard scripts/*) .ci/run
 go_files = $(shell find . -name node_modules -prune -o -name "*.go" -print)
 

@@ -45,7 +45,7 @@ func (c *adminUser) ask(ctx context.Context, method, path, body string) int {
 // requests. The node stays small and serves an operator all the while. The long suite sends all of them, and
 // larger ones.
 func TestViewerCannotExhaustTheNode(t *testing.T) {
-	cheap, dear, most := 4<<20, 256<<10, 512<<20
+	cheap, dear, most := 4<<20, 128<<10, 512<<20
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		dear, most = 4<<20, 1<<30
 	}
