@@ -88,16 +88,7 @@ func (s *Snapshot) attributesRead(domain string) (all []*readAttribute) {
 
 // attributes returns the names of the attributes that the rule reads.
 func (r *Rule) attributes() []string {
-	names := reads(&r.item.Conditions)
-	for _, part := range r.Key {
-		names = append(names, part.Name)
-	}
-	for i := range r.Overrides {
-		names = append(names, reads(&r.Overrides[i].item.Conditions)...)
-	}
-	for override := NoOverride; override < len(r.Overrides); override++ {
-		names = append(names, r.numberAttributes(override)...)
-	}
+	names := append(reads(&r.item.Conditions), r.clientAttributes()...)
 	if r.Cost.estimate != nil {
 		names = append(names, r.Cost.estimate.Reads...)
 	}
