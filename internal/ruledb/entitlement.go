@@ -463,14 +463,5 @@ func (o *Origin) NotifyEntitlements(ctx context.Context, changed func()) {
 		return
 	case <-o.opened:
 	}
-	wake := o.db.watchers.add()
-	defer o.db.watchers.remove(wake)
-	for changed(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-wake:
-			changed()
-		}
-	}
+	o.db.watchers.follow(ctx, changed, nil, nil)
 }

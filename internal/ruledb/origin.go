@@ -127,9 +127,6 @@ func (o *Origin) Watch(ctx context.Context, changed func(), failed func(error)) 
 		return
 	case <-o.opened: // until then, Read reports errors
 	}
-	wake := o.db.watchers.add()
-	defer o.db.watchers.remove(wake)
-
 	failures := make(chan error, 1)
 	var listener sync.WaitGroup
 	defer listener.Wait()
@@ -141,16 +138,7 @@ func (o *Origin) Watch(ctx context.Context, changed func(), failed func(error)) 
 			}
 		})
 	})
-	for changed(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-wake:
-			changed()
-		case err := <-failures:
-			failed(err)
-		}
-	}
+	o.db.watchers.follow(ctx, changed, failures, failed)
 }
 
 // Text returns the version as rules to follow.

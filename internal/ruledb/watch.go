@@ -1,6 +1,7 @@
 package ruledb
 
 import (
+	"context"
 	"sync"
 
 	"github.com/penstock-io/penstock/internal/poll"
@@ -34,5 +35,21 @@ func (w *watchers) wake() {
 	defer w.mu.Unlock()
 	for waker := range w.all {
 		waker.Wake()
+	}
+}
+
+// follow calls changed at once and whenever the watchers are woken, and failed with every failure, until ctx ends.
+func (w *watchers) follow(ctx context.Context, changed func(), failures <-chan error, failed func(error)) {
+	wake := w.add()
+	defer w.remove(wake)
+	for changed(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+			changed()
+		case err := <-failures:
+			failed(err)
+		}
 	}
 }
