@@ -247,12 +247,8 @@ const maxTenantRules = 500
 // showTenant returns the limits of a tenant, or of any other clients, and where each number comes from.
 func (a *Admin) showTenant(x *apiRequest) (any, error) {
 	var asked requestInput
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
-	var mistakes []wire.FieldError
-	call := asked.call(&mistakes)
-	if err := mistaken(mistakes); err != nil {
+	call, err := x.readCall(&asked, &asked)
+	if err != nil {
 		return nil, err
 	}
 	view := TenantView{Entitlements: []Entitlement{}, Limits: []TenantLimit{}, Readable: []Readable{}}

@@ -137,17 +137,23 @@ func (q *requestInput) call(mistakes *[]wire.FieldError) *penstock.Call {
 	return c
 }
 
+// readCall reads the body, of which input is the part that describes a request.
+func (x *apiRequest) readCall(body any, input *requestInput) (*penstock.Call, error) {
+	if err := x.read(body); err != nil {
+		return nil, err
+	}
+	var mistakes []wire.FieldError
+	call := input.call(&mistakes)
+	return call, mistaken(mistakes)
+}
+
 func (a *Admin) explain(x *apiRequest) (any, error) {
 	var asked struct {
 		requestInput
 		At time.Time `json:"at"` // zero: now
 	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
-	var mistakes []wire.FieldError
-	call := asked.call(&mistakes)
-	if err := mistaken(mistakes); err != nil {
+	call, err := x.readCall(&asked, &asked.requestInput)
+	if err != nil {
 		return nil, err
 	}
 	at := a.Now()
