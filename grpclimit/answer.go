@@ -90,22 +90,37 @@ func (a *handlerResponse) listen(ctx context.Context) context.Context {
 	if transport == nil {
 		return ctx // not a server's context: those functions fail
 	}
-	return grpc.NewContextWithServerTransportStream(ctx, &transportAnswer{transport, a})
+	return grpc.NewContextWithServerTransportStream(ctx, &transportAnswer{answerHeaders{transport, a}, transportStream{transport}})
 }
 
-type transportAnswer struct {
-	grpc.ServerTransportStream
+// answerHeaders updates the answer with the headers of a handler.
+type answerHeaders struct {
+	stream interface {
+		SetHeader(metadata.MD) error
+		SendHeader(metadata.MD) error
+	}
 	answer *handlerResponse
 }
 
-func (t *transportAnswer) SetHeader(md metadata.MD) error {
-	t.answer.set(md)
-	return t.ServerTransportStream.SetHeader(md)
+func (h answerHeaders) SetHeader(md metadata.MD) error {
+	h.answer.set(md)
+	return h.stream.SetHeader(md)
 }
 
-func (t *transportAnswer) SendHeader(md metadata.MD) error {
-	t.answer.sentHeader(md)
-	return t.ServerTransportStream.SendHeader(md)
+func (h answerHeaders) SendHeader(md metadata.MD) error {
+	h.answer.sentHeader(md)
+	return h.stream.SendHeader(md)
+}
+
+// The streams are embedded one level deeper than answerHeaders, whose methods therefore go first.
+type (
+	transportStream struct{ grpc.ServerTransportStream }
+	serverStream    struct{ grpc.ServerStream }
+)
+
+type transportAnswer struct {
+	answerHeaders
+	transportStream
 }
 
 func (t *transportAnswer) SetTrailer(md metadata.MD) error {
@@ -115,22 +130,12 @@ func (t *transportAnswer) SetTrailer(md metadata.MD) error {
 
 // A streamAnswer is a stream that updates the answer.
 type streamAnswer struct {
-	grpc.ServerStream
-	ctx    context.Context
-	answer *handlerResponse
+	answerHeaders
+	serverStream
+	ctx context.Context
 }
 
 func (s *streamAnswer) Context() context.Context { return s.ctx }
-
-func (s *streamAnswer) SetHeader(md metadata.MD) error {
-	s.answer.set(md)
-	return s.ServerStream.SetHeader(md)
-}
-
-func (s *streamAnswer) SendHeader(md metadata.MD) error {
-	s.answer.sentHeader(md)
-	return s.ServerStream.SendHeader(md)
-}
 
 func (s *streamAnswer) SetTrailer(md metadata.MD) {
 	s.answer.set(md)

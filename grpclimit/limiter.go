@@ -100,7 +100,7 @@ func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		return l.run(stream.Context(), info.FullMethod, nil, func(answer *handlerResponse) error {
 			if answer != nil {
-				stream = &streamAnswer{stream, answer.listen(stream.Context()), answer}
+				stream = &streamAnswer{answerHeaders{stream, answer}, serverStream{stream}, answer.listen(stream.Context())}
 			}
 			return handler(server, stream)
 		})
