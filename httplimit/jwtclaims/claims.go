@@ -1,9 +1,6 @@
 package jwtclaims
 
-import (
-	"encoding/json"
-	"strconv"
-)
+import "github.com/penstock-io/penstock/internal/spelling"
 
 // claims are those of a verified token.
 type claims map[string]any
@@ -14,7 +11,7 @@ func (c claims) Claim(name string) (string, bool) { return find(c, name) }
 
 func find(within map[string]any, name string) (string, bool) {
 	if value, ok := within[name]; ok {
-		return text(value)
+		return spelling.Scalar(value)
 	}
 	for i := range len(name) {
 		if name[i] != '.' {
@@ -25,18 +22,6 @@ func find(within map[string]any, name string) (string, bool) {
 				return value, true
 			}
 		}
-	}
-	return "", false
-}
-
-func text(value any) (string, bool) {
-	switch v := value.(type) {
-	case string:
-		return v, true
-	case json.Number:
-		return v.String(), true
-	case bool:
-		return strconv.FormatBool(v), true
 	}
 	return "", false
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // A fieldNames lists the field names that logs use for what every request has. The first one that a line has applies.
@@ -243,19 +245,10 @@ func findJSON(object map[string]any, path string) (string, bool) {
 }
 
 func jsonText(value any) (string, bool) {
-	switch v := value.(type) {
-	case string:
-		return v, true
-	case json.Number:
-		return v.String(), true
-	case bool:
-		return strconv.FormatBool(v), true
-	case []any:
-		if len(v) > 0 {
-			return jsonText(v[0])
-		}
+	if list, ok := value.([]any); ok && len(list) > 0 {
+		return jsonText(list[0])
 	}
-	return "", false
+	return spelling.Scalar(value)
 }
 
 // A tableParser reads columns whose names are in the first line.
