@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,8 +29,7 @@ client or to lift a ban, see penstock keys; to block one without a penalty, pens
 }
 
 func newBansListCommand(a *app) *cobra.Command {
-	var server adminFlags
-	var most int
+	var flags listFlags
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the bans that hold now",
@@ -43,37 +41,29 @@ not seen recently are counted as unknown.`,
   penstock bans list -o json | jq -r '.bans[] | [.rule, .until] | @tsv'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if most < 1 {
-				return misused("--most %d must be 1 or more", most)
-			}
-			client, err := server.client(a)
+			var found admin.Bans
+			bans, note, err := readPages(a, &flags, func(client *adminClient, cursor string) ([]admin.Ban, string, error) {
+				var page admin.Bans
+				err := client.ask(c.Context(), http.MethodGet, "/v1/bans?"+url.Values{"cursor": {cursor}}.Encode(), nil, &page)
+				found.Unknown += page.Unknown
+				return page.Bans, page.Next, err
+			})
 			if err != nil {
 				return err
 			}
-			found := admin.Bans{Bans: []admin.Ban{}}
-			for more := true; more && len(found.Bans) < most; more = found.Next != "" {
-				var page admin.Bans
-				if err := client.ask(c.Context(), http.MethodGet, "/v1/bans?"+url.Values{"cursor": {found.Next}}.Encode(), nil, &page); err != nil {
-					return err
-				}
-				found = admin.Bans{Bans: append(found.Bans, page.Bans...), Unknown: found.Unknown + page.Unknown, Next: page.Next}
-			}
-			return a.tellBans(&found, most)
+			found.Bans = bans
+			return a.tellBans(&found, note)
 		},
 	}
-	server.add(c)
-	c.Flags().IntVar(&most, "most", 1000, "list at most `n`")
+	flags.add(c)
 	return c
 }
 
-func (a *app) tellBans(found *admin.Bans, most int) error {
-	more := len(found.Bans) > most || found.Next != ""
-	found.Bans, found.Next = found.Bans[:min(most, len(found.Bans))], ""
+func (a *app) tellBans(found *admin.Bans, note string) error {
 	if a.json() {
 		return a.writeJSON(found)
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RULE\tKEY\tUNTIL\tBANS\tAUTHOR\tREASON")
+	table := newTable(a.stdout, "RULE\tKEY\tUNTIL\tBANS\tAUTHOR\tREASON")
 	for _, b := range found.Bans {
 		key := b.Subject
 		if b.Key != nil {
@@ -89,9 +79,6 @@ func (a *app) tellBans(found *admin.Bans, most int) error {
 	if found.Unknown > 0 {
 		fmt.Fprintf(a.stderr, ", %s not checked: the store keeps only the beginning of the hash", spelling.Count(found.Unknown, "unknown client"))
 	}
-	if more {
-		fmt.Fprint(a.stderr, ", and there are more: --most")
-	}
-	fmt.Fprintln(a.stderr)
+	fmt.Fprintln(a.stderr, note)
 	return nil
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,15 +76,11 @@ denied for longer belongs on the deny list of the rules.`,
 			if length, err := rules.ParseDuration(q.Duration); err != nil || length <= 0 {
 				return misused("invalid --for %q, for example 1h", q.Duration)
 			}
-			client, err := server.client(a)
+			told, err := fetch[admin.Blocked](c.Context(), a, &server, http.MethodPost, "/v1/blocks", q)
 			if err != nil {
 				return err
 			}
-			var told admin.Blocked
-			if err := client.ask(c.Context(), http.MethodPost, "/v1/blocks", q, &told); err != nil {
-				return err
-			}
-			return a.tellBlocked(&told, q.Preview)
+			return a.tellBlocked(told, q.Preview)
 		},
 	}
 	server.add(c)
@@ -124,28 +118,23 @@ func newBlockListCommand(a *app) *cobra.Command {
 		Example: `  penstock block list -o json | jq -r '.blocks[] | [.id, .until] | @tsv'`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := server.client(a)
+			found, err := fetch[admin.Blocks](c.Context(), a, &server, http.MethodGet, "/v1/blocks", nil)
 			if err != nil {
 				return err
 			}
-			var found admin.Blocks
-			if err := client.ask(c.Context(), http.MethodGet, "/v1/blocks", nil, &found); err != nil {
-				return err
-			}
-			if a.json() {
-				return a.writeJSON(found)
-			}
-			return writeBlocks(a.stdout, found.Blocks)
+			return a.tellBlocks(found)
 		},
 	}
 	server.add(c)
 	return c
 }
 
-func writeBlocks(w io.Writer, all []admin.Block) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tKEY\tUNTIL\tAUTHOR\tREASON")
-	for _, b := range all {
+func (a *app) tellBlocks(found *admin.Blocks) error {
+	if a.json() {
+		return a.writeJSON(found)
+	}
+	table := newTable(a.stdout, "ID\tKEY\tUNTIL\tAUTHOR\tREASON")
+	for _, b := range found.Blocks {
 		key := keyText(b.Key)
 		if b.Domain != "" {
 			key += " domain=" + b.Domain
@@ -179,12 +168,8 @@ func newBlockLiftCommand(a *app) *cobra.Command {
 }
 
 func (a *app) liftBlock(ctx context.Context, server *adminFlags, q *blockQuestion) error {
-	client, err := server.client(a)
+	told, err := fetch[admin.Lifted](ctx, a, server, http.MethodDelete, "/v1/blocks", q)
 	if err != nil {
-		return err
-	}
-	var told admin.Lifted
-	if err := client.ask(ctx, http.MethodDelete, "/v1/blocks", q, &told); err != nil {
 		return err
 	}
 	a.warn(told.Unshared...)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,8 +116,7 @@ func (a *app) tellEntitlements(rows []admin.Entitlement) error {
 	if a.json() {
 		return a.writeJSON(admin.Entitlements{Entitlements: rows})
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "FOR\tLIMIT\tNUMBER\tUNTIL\tCHANGED\tBY")
+	table := newTable(a.stdout, "FOR\tLIMIT\tNUMBER\tUNTIL\tCHANGED\tBY")
 	for i := range rows {
 		e := &rows[i]
 		fmt.Fprintf(table, "%s=%s\t%s\t%d\t%s\t%s\t%s\n", e.Attribute, spelling.Printable(e.Value), e.Limit, e.Number, untilText(e.Until), e.At.UTC().Format(time.RFC3339), e.Author)
@@ -149,15 +147,11 @@ valid number. Rules that count by further attributes are included.`,
 			if err != nil {
 				return err
 			}
-			client, err := server.client(a)
+			view, err := fetch[admin.TenantView](c.Context(), a, &server, http.MethodPost, "/v1/entitlements/show", question)
 			if err != nil {
 				return err
 			}
-			var view admin.TenantView
-			if err := client.ask(c.Context(), http.MethodPost, "/v1/entitlements/show", question, &view); err != nil {
-				return err
-			}
-			return a.tellTenant(&view)
+			return a.tellTenant(view)
 		},
 	}
 	server.add(c)
@@ -174,8 +168,7 @@ func (a *app) tellTenant(view *admin.TenantView) error {
 		}
 		fmt.Fprintln(a.stdout)
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RULE\tLIMIT\tNUMBER FROM\tUNTIL")
+	table := newTable(a.stdout, "RULE\tLIMIT\tNUMBER FROM\tUNTIL")
 	for i := range view.Limits {
 		l := &view.Limits[i]
 		from := string(l.Number.Origin)
@@ -282,15 +275,11 @@ func newEntitlementsDeleteCommand(a *app) *cobra.Command {
 }
 
 func (a *app) changeEntitlements(ctx context.Context, server *adminFlags, change *entitlementChange) error {
-	client, err := server.client(a)
+	done, err := fetch[admin.EntitlementsChanged](ctx, a, server, http.MethodPost, "/v1/entitlements", change)
 	if err != nil {
 		return err
 	}
-	var done admin.EntitlementsChanged
-	if err := client.ask(ctx, http.MethodPost, "/v1/entitlements", change, &done); err != nil {
-		return err
-	}
-	return a.tellEntitlementsChanged(&done)
+	return a.tellEntitlementsChanged(done)
 }
 
 func (a *app) tellEntitlementsChanged(done *admin.EntitlementsChanged) error {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,8 +77,7 @@ func (a *app) tellExplained(e *explainResult) error {
 	if e.List != "" {
 		fmt.Fprintf(a.stdout, "The %s list decides, by its entry %d. Without it:\n", e.List, e.Entry)
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RULE\tAPPLIES\tWHY")
+	table := newTable(a.stdout, "RULE\tAPPLIES\tWHY")
 	applying := 0
 	for i := range e.Rules {
 		r := &e.Rules[i]

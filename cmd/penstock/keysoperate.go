@@ -94,12 +94,8 @@ func (o *operation) run(ctx context.Context, a *app, args []string, method, path
 		return err
 	}
 	question.Duration, question.Reason = o.length, o.reason
-	client, err := o.server.client(a)
+	told, err := fetch[admin.ChangeResult](ctx, a, &o.server, method, path, question)
 	if err != nil {
-		return err
-	}
-	var told admin.ChangeResult
-	if err := client.ask(ctx, method, path, question, &told); err != nil {
 		return err
 	}
 	if a.json() {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,8 +13,7 @@ import (
 )
 
 func newKeysListCommand(a *app) *cobra.Command {
-	var server adminFlags
-	var most int
+	var flags listFlags
 	c := &cobra.Command{
 		Use:   "list RULE",
 		Short: "List the clients that a rule keeps state of",
@@ -26,41 +24,29 @@ A listing reads the whole store page by page, without blocking it.`,
 		Example: `  penstock keys list search-per-user
   penstock keys list search-per-user --most 10000 -o json`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.ruleNames(&server),
+		ValidArgsFunction: a.ruleNames(&flags.adminFlags),
 		RunE: func(c *cobra.Command, args []string) error {
-			if most < 1 {
-				return misused("--most %d must be 1 or more", most)
-			}
-			client, err := server.client(a)
+			keys, note, err := readPages(a, &flags, func(client *adminClient, cursor string) ([]admin.Key, string, error) {
+				var page admin.Keys
+				query := url.Values{"rule": args, "cursor": {cursor}}
+				err := client.ask(c.Context(), http.MethodGet, "/v1/keys?"+query.Encode(), nil, &page)
+				return page.Keys, page.Next, err
+			})
 			if err != nil {
 				return err
 			}
-			found := admin.Keys{Keys: []admin.Key{}}
-			for cursor, first := "", true; (first || cursor != "") && len(found.Keys) < most; first = false {
-				query := url.Values{"rule": args, "cursor": {cursor}}
-				var page admin.Keys
-				if err := client.ask(c.Context(), http.MethodGet, "/v1/keys?"+query.Encode(), nil, &page); err != nil {
-					return err
-				}
-				found.Keys, cursor = append(found.Keys, page.Keys...), page.Next
-				found.Next = cursor
-			}
-			return a.tellKeys(&found, most)
+			return a.tellKeys(&admin.Keys{Keys: keys}, note)
 		},
 	}
-	server.add(c)
-	c.Flags().IntVar(&most, "most", 1000, "list at most `n`")
+	flags.add(c)
 	return c
 }
 
-func (a *app) tellKeys(found *admin.Keys, most int) error {
-	more := len(found.Keys) > most || found.Next != ""
-	found.Keys, found.Next = found.Keys[:min(most, len(found.Keys))], ""
+func (a *app) tellKeys(found *admin.Keys, note string) error {
 	if a.json() {
 		return a.writeJSON(found)
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SUBJECT\tKEY")
+	table := newTable(a.stdout, "SUBJECT\tKEY")
 	for _, k := range found.Keys {
 		who := "?"
 		if k.Key != nil {
@@ -71,11 +57,7 @@ func (a *app) tellKeys(found *admin.Keys, most int) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	and := ""
-	if more {
-		and = ", and there are more: --most"
-	}
-	fmt.Fprintf(a.stderr, "%s%s\n", spelling.Count(len(found.Keys), "caller"), and)
+	fmt.Fprintf(a.stderr, "%s%s\n", spelling.Count(len(found.Keys), "caller"), note)
 	return nil
 }
 
@@ -98,15 +80,11 @@ store did not answer.`,
 			if err != nil {
 				return err
 			}
-			client, err := server.client(a)
+			found, err := fetch[admin.KeyStates](c.Context(), a, &server, http.MethodPost, "/v1/keys/show", question)
 			if err != nil {
 				return err
 			}
-			var found admin.KeyStates
-			if err := client.ask(c.Context(), http.MethodPost, "/v1/keys/show", question, &found); err != nil {
-				return err
-			}
-			return a.tellKeyStates(&found)
+			return a.tellKeyStates(found)
 		},
 	}
 	server.add(c)
@@ -119,8 +97,7 @@ func (a *app) tellKeyStates(found *admin.KeyStates) error {
 	if a.json() {
 		return a.writeJSON(found)
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RULE\tKEY\tUSED\tLIMIT\tLEFT\tRESETS")
+	table := newTable(a.stdout, "RULE\tKEY\tUSED\tLIMIT\tLEFT\tRESETS")
 	for i := range found.Keys {
 		k := &found.Keys[i]
 		for _, l := range k.Limits {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,8 +98,7 @@ func (a *app) tellHistory(versions []versionJSON) error {
 		fmt.Fprintln(a.stderr, "no versions yet")
 		return nil
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "VERSION\tAT\tAUTHOR\tMESSAGE")
+	table := newTable(a.stdout, "VERSION\tAT\tAUTHOR\tMESSAGE")
 	for _, v := range versions {
 		message, _, _ := strings.Cut(v.Message, "\n")
 		if v.Restores != 0 {

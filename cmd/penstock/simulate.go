@@ -41,9 +41,6 @@ store for a while.`,
 		Args:                       noSuchCommand,
 		SuggestionsMinimumDistance: 2,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkReport(file); err != nil {
-				return err
-			}
 			var err error
 			if s.Requests, err = parseWhole("--requests", requests); err != nil {
 				return err
@@ -56,6 +53,9 @@ store for a while.`,
 			}
 			if err := s.Validate(); err != nil {
 				return misused("%w", err)
+			}
+			if err := checkReport(file); err != nil {
+				return err
 			}
 			bar := progress.New(a.stderr, a.terminal, "requests")
 			total := float64(s.Requests) * float64(len(s.Limits))
@@ -188,9 +188,6 @@ When it is done, stderr says how long 400 million requests would take.`,
   penstock simulate study --state study.json --report study.html`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkReport(file); err != nil {
-				return err
-			}
 			var err error
 			if s.Requests, err = parseWhole("--requests", requests); err != nil {
 				return err
@@ -201,6 +198,9 @@ When it is done, stderr says how long 400 million requests would take.`,
 			s.Slice = min(s.Slice, s.Requests)
 			if err := errors.Join(s.Traffic.Validate(), s.Limit.Validate()); err != nil {
 				return misused("%w", err)
+			}
+			if err := checkReport(file); err != nil {
+				return err
 			}
 			bar := progress.New(a.stderr, a.terminal, "requests")
 			s.Progress = func(n int64) { bar.Set(float64(n)/float64(s.Requests), n) }

@@ -160,28 +160,23 @@ there is one node.`,
   penstock nodes -o json | jq '.nodes[] | select(.about.rules != "current")'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := server.client(a)
+			found, err := fetch[admin.Nodes](c.Context(), a, &server, http.MethodGet, "/v1/nodes", nil)
 			if err != nil {
 				return err
 			}
-			var found admin.Nodes
-			if err := client.ask(c.Context(), http.MethodGet, "/v1/nodes", nil, &found); err != nil {
-				return err
-			}
-			if a.json() {
-				return a.writeJSON(found)
-			}
-			return a.tellNodes(found.Nodes, time.Now())
+			return a.tellNodes(found, time.Now())
 		},
 	}
 	server.add(c)
 	return c
 }
 
-func (a *app) tellNodes(nodes []admin.Node, now time.Time) error {
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NODE\tVERSION\tUP\tRULES\tQUALITY\tREQUESTS/S\tDENIED/S\tHEARD")
-	for _, n := range nodes {
+func (a *app) tellNodes(found *admin.Nodes, now time.Time) error {
+	if a.json() {
+		return a.writeJSON(found)
+	}
+	table := newTable(a.stdout, "NODE\tVERSION\tUP\tRULES\tQUALITY\tREQUESTS/S\tDENIED/S\tHEARD")
+	for _, n := range found.Nodes {
 		heard := fmt.Sprintf("%.0fs ago", n.Heard)
 		if n.Self {
 			heard = "this node"

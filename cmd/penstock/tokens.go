@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -42,15 +41,11 @@ func newTokensListCommand(a *app) *cobra.Command {
 		Short: "List your tokens, or all if you are an admin",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := server.client(a)
+			found, err := fetch[admin.Tokens](c.Context(), a, &server, http.MethodGet, "/v1/tokens", nil)
 			if err != nil {
 				return err
 			}
-			var found admin.Tokens
-			if err := client.ask(c.Context(), http.MethodGet, "/v1/tokens", nil, &found); err != nil {
-				return err
-			}
-			return a.tellTokens(&found)
+			return a.tellTokens(found)
 		},
 	}
 	server.add(c)
@@ -61,8 +56,7 @@ func (a *app) tellTokens(found *admin.Tokens) error {
 	if a.json() {
 		return a.writeJSON(found)
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tNAME\tUSER\tROLE\tSCOPES\tEXPIRES\tLAST USED")
+	table := newTable(a.stdout, "ID\tNAME\tUSER\tROLE\tSCOPES\tEXPIRES\tLAST USED")
 	for _, t := range found.Tokens {
 		expires := timeOrNever(t.Expires)
 		if t.Expired {
@@ -92,17 +86,13 @@ authenticated with: role, scopes and expiry.`,
   penstock tokens create prometheus --role viewer --scope metrics --days 0 --service > token`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := server.client(a)
+			asked.Name = args[0]
+			made, err := fetch[admin.NewToken](c.Context(), a, &server, http.MethodPost, "/v1/tokens", asked)
 			if err != nil {
 				return err
 			}
-			asked.Name = args[0]
-			var made admin.NewToken
-			if err := client.ask(c.Context(), http.MethodPost, "/v1/tokens", asked, &made); err != nil {
-				return err
-			}
 			if a.json() {
-				return a.writeJSON(&made)
+				return a.writeJSON(made)
 			}
 			fmt.Fprintf(a.stderr, "created %s (%s). This token is not shown again:\n", made.Name, made.ID)
 			fmt.Fprintln(a.stdout, made.Secret)
@@ -128,17 +118,13 @@ func newTokensRevokeCommand(a *app) *cobra.Command {
 		Example: `  penstock tokens revoke k3x9q2ab`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := server.client(a)
+			left, err := fetch[admin.Tokens](c.Context(), a, &server, http.MethodDelete, "/v1/tokens/"+url.PathEscape(args[0]), nil)
 			if err != nil {
-				return err
-			}
-			var left admin.Tokens
-			if err := client.ask(c.Context(), http.MethodDelete, "/v1/tokens/"+url.PathEscape(args[0]), nil, &left); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.stderr, "%s is revoked\n", args[0])
 			if a.json() {
-				return a.writeJSON(&left)
+				return a.writeJSON(left)
 			}
 			return nil
 		},

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,15 +49,11 @@ func newUsersListCommand(a *app) *cobra.Command {
 		Short: "List the users",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := server.client(a)
+			found, err := fetch[admin.Users](c.Context(), a, &server, http.MethodGet, "/v1/users", nil)
 			if err != nil {
 				return err
 			}
-			var found admin.Users
-			if err := client.ask(c.Context(), http.MethodGet, "/v1/users", nil, &found); err != nil {
-				return err
-			}
-			return a.tellUsers(&found)
+			return a.tellUsers(found)
 		},
 	}
 	server.add(c)
@@ -69,8 +64,7 @@ func (a *app) tellUsers(found *admin.Users) error {
 	if a.json() {
 		return a.writeJSON(found)
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tROLE\tCREATED\tLAST LOGIN")
+	table := newTable(a.stdout, "NAME\tROLE\tCREATED\tLAST LOGIN")
 	for _, u := range found.Users {
 		fmt.Fprintf(table, "%s\t%v\t%s\t%s\n", u.Name, u.Role, u.Created.UTC().Format(time.RFC3339), timeOrNever(u.Login))
 	}
@@ -188,16 +182,12 @@ func newUsersPasswordCommand(a *app) *cobra.Command {
 
 // changeUser sends a change of one user. A password that the server made is the only data.
 func (a *app) changeUser(c *cobra.Command, server *adminFlags, method, path string, body any) error {
-	client, err := server.client(a)
+	changed, err := fetch[admin.NewPassword](c.Context(), a, server, method, path, body)
 	if err != nil {
 		return err
 	}
-	var changed admin.NewPassword
-	if err := client.ask(c.Context(), method, path, body, &changed); err != nil {
-		return err
-	}
 	if a.json() {
-		return a.writeJSON(&changed)
+		return a.writeJSON(changed)
 	}
 	fmt.Fprintf(a.stderr, "%s is %v\n", changed.Name, changed.Role)
 	if changed.Password != "" {
@@ -217,17 +207,13 @@ The last admin stays while there are other users.`,
 		Example: `  penstock users remove bob`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := server.client(a)
+			left, err := fetch[admin.Users](c.Context(), a, &server, http.MethodDelete, "/v1/users/"+url.PathEscape(args[0]), map[string]any{})
 			if err != nil {
-				return err
-			}
-			var left admin.Users
-			if err := client.ask(c.Context(), http.MethodDelete, "/v1/users/"+url.PathEscape(args[0]), map[string]any{}, &left); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.stderr, "%s is removed\n", args[0])
 			if a.json() {
-				return a.writeJSON(&left)
+				return a.writeJSON(left)
 			}
 			return nil
 		},
