@@ -1,4 +1,4 @@
-package deploy
+package docs_test
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-const alertsPage = "../docs/how-to/alerts.md"
+const alertsPage = "how-to/alerts.md"
 
 var alertsTable = regexp.MustCompile(`(?s)(<!-- alerts: [^\n]*-->\n).*?(<!-- end -->)`)
 
 // The page lists the alerts as the file has them.
-func TestAlertsPageIsCurrent(t *testing.T) {
-	text, err := os.ReadFile("prometheus/penstock.rules.yaml")
+func TestPageOfAlertsIsCurrent(t *testing.T) {
+	text, err := os.ReadFile("../deploy/prometheus/penstock.rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
