@@ -8,7 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/penstock-io/penstock/bench/race"
+	"github.com/penstock-io/penstock/bench/network"
 	"github.com/penstock-io/penstock/bench/redis"
 	"github.com/penstock-io/penstock/bench/remote"
 	"github.com/penstock-io/penstock/bench/report"
@@ -67,7 +67,7 @@ func overNetworks(ctx context.Context, addr string, o Options, progress *report.
 
 // travel returns the median latency, in ms, over its own network.
 func travel(ctx context.Context, addr string, roundTrip time.Duration, name string, o Options) (float64, error) {
-	proxy, err := race.NewDelayProxy(addr, roundTrip)
+	proxy, err := network.NewDelayProxy(addr, roundTrip)
 	if err != nil {
 		return 0, err
 	}

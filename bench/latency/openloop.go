@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/penstock-io/penstock/bench/network"
 	"github.com/penstock-io/penstock/bench/redis"
 	"github.com/penstock-io/penstock/bench/remote"
 )
@@ -59,7 +60,7 @@ func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Latencies, e
 		due := start.Add(time.Duration(float64(n) * gap))
 		late := time.Since(due)
 		if late < 0 {
-			sleep(max(-late, nap))
+			network.Sleep(max(-late, nap))
 			continue
 		}
 		take := s.caller()

@@ -5,203 +5,232 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock/bench/network"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
 )
 
-// ContentionRoundTrip is the network delay of the contention plots.
-const ContentionRoundTrip = time.Millisecond
+const (
+	nodes = 4 // independent clients, each with its own connection and delay
 
-// Options configure a campaign. Every field except Contention and Progress is required.
-type Options struct {
-	Addr       string          // the Redis server
-	Nodes      int             // independent clients
-	Trials     int             // per cell, after one that is not counted
-	Callers    []int           // released at once
-	RoundTrips []time.Duration // added by the proxies
-	Contention []int           // further numbers of clients at ContentionRoundTrip, for the plots
-	Limit      Limit
-	Patience   time.Duration // timeout of a request
+	// patience bounds a request. It is shorter than the window, which must not slide during a burst.
+	patience = 30 * time.Second
+)
 
-	Ways     []Method // Ways() and any others
-	Progress func(what string)
+var limit = Limit{Calls: 10, Window: time.Minute}
+
+// A Load is how many clients are released at once, over a network with this round trip added.
+type Load struct {
+	Callers   int
+	RoundTrip time.Duration
 }
 
-func (o Options) check() error {
-	var errs []error
-	positive := func(name string, n int) {
-		if n < 1 {
-			errs = append(errs, fmt.Errorf("%s must be at least 1, got %d", name, n))
-		}
-	}
-	positive("nodes", o.Nodes)
-	positive("trials", o.Trials)
-	positive("limit", o.Limit.Calls)
-	for _, n := range slices.Concat(o.Callers, o.Contention) {
-		positive("callers", n)
-	}
-	for _, d := range o.RoundTrips {
-		if d < 0 {
-			errs = append(errs, fmt.Errorf("round trip must not be negative, got %v", d))
-		}
-	}
-	if o.Patience <= 0 {
-		errs = append(errs, fmt.Errorf("patience must be positive, got %v", o.Patience))
-	}
-	if o.Limit.Window <= o.Patience {
-		errs = append(errs, fmt.Errorf("window must be longer than a call may take (%v), or it slides during a burst, got %v", o.Patience, o.Limit.Window))
-	}
-	if len(o.Ways) == 0 {
-		errs = append(errs, errors.New("no way to run"))
-	}
-	return errors.Join(errs...)
+// A Cell is one way under one load. Every number covers all its trials.
+type Cell struct {
+	Way  string
+	Load Load
+
+	Admitted, Logged                              []int   // by trial, sorted; the log afterwards is empty if it is kept elsewhere
+	TripsPerCall, RetriesPerCall, CommandsPerCall float64 // commands as the server counts them, also inside scripts
+	GaveUp                                        int     // requests that timed out
+	P50, P99                                      time.Duration
 }
 
-// load is the numbers of clients to run over one network, in order.
-type load struct {
-	roundTrip time.Duration
-	callers   []int
+// Over returns how many were admitted above the limit in the worst trial.
+func (c *Cell) Over() int { return max(0, slices.Max(c.Admitted)-limit.Calls) }
+
+// FalselyDenied returns how many could have been admitted besides in the worst trial.
+func (c *Cell) FalselyDenied() int {
+	return max(0, min(limit.Calls, c.Load.Callers)-slices.Min(c.Admitted))
 }
 
-func (o Options) loads() []load {
-	var loads []load
-	for _, d := range o.RoundTrips {
-		loads = append(loads, load{d, slices.Clone(o.Callers)})
-	}
-	if len(o.Contention) > 0 {
-		i := slices.IndexFunc(loads, func(l load) bool { return l.roundTrip == ContentionRoundTrip })
-		if i < 0 {
-			loads = append(loads, load{roundTrip: ContentionRoundTrip})
-			i = len(loads) - 1
-		}
-		loads[i].callers = append(loads[i].callers, o.Contention...)
-	}
-	for i := range loads {
-		slices.Sort(loads[i].callers)
-		loads[i].callers = slices.Compact(loads[i].callers)
-	}
-	return loads
+// A node is one process's view of Redis.
+type node struct {
+	client rueidis.Client // one pipelined connection
+	store  *redisstore.Store
+	proxy  *network.DelayProxy // nil without an added delay
 }
 
-// cells returns how many there are to run.
-func (o Options) cells() (n int) {
-	for _, l := range o.loads() {
-		n += len(l.callers) * len(o.Ways)
-	}
-	return n
-}
-
-// Run measures every way under every load.
-func Run(ctx context.Context, o Options) (*Report, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	observer, err := dial(o.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("connect to Redis at %s: %w", o.Addr, err)
-	}
-	defer observer.Close()
-	c := &campaign{Options: o, server: observer, prefix: fmt.Sprintf("penstock-race:%016x", rand.Uint64())}
-	c.report = &Report{Limit: o.Limit.Calls, WindowMS: o.Limit.Window.Milliseconds(), Nodes: o.Nodes, Trials: o.Trials}
-	if c.report.Server, err = serverVersion(ctx, observer); err != nil {
-		return nil, err
-	}
-	for _, l := range o.loads() {
-		if err := c.runLoad(ctx, l); err != nil {
-			return nil, err
-		}
-	}
-	return c.report, nil
-}
-
-type campaign struct {
-	Options
-	server rueidis.Client // reads counters outside of the race, never through a proxy
-	prefix string         // of every key, so that a shared server is left clean
-	keys   int
-	report *Report
-}
-
-func (c *campaign) runLoad(ctx context.Context, l load) (err error) {
-	net, err := openNetwork(c.Addr, c.Nodes, l.roundTrip)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, net.close()) }()
-	measured, err := net.measure(ctx)
-	if err != nil {
-		return err
-	}
-	c.report.Networks = append(c.report.Networks, Network{AddedUS: l.roundTrip.Microseconds(), MeasuredUS: measured.Microseconds()})
-	for _, way := range c.Ways {
-		if err := c.runWay(ctx, net, way, l.callers); err != nil {
-			return fmt.Errorf("%s over %v: %w", way.Name, l.roundTrip, err)
-		}
-	}
-	return nil
-}
-
-func (c *campaign) runWay(ctx context.Context, net *network, way Method, callers []int) error {
-	var deciders []Decider
+func openNode(addr string, roundTrip time.Duration) (n *node, err error) {
+	n = &node{}
 	defer func() {
-		for _, d := range deciders {
-			d.Close()
+		if err != nil {
+			n.close()
 		}
 	}()
-	for _, node := range net.nodes {
-		d, err := way.Open(ctx, node, c.Limit)
-		if err != nil {
-			return fmt.Errorf("open: %w", err)
+	if roundTrip > 0 {
+		if n.proxy, err = network.NewDelayProxy(addr, roundTrip); err != nil {
+			return n, err
 		}
-		deciders = append(deciders, d)
+		addr = n.proxy.Addr()
 	}
-	for _, n := range callers {
-		if c.Progress != nil {
-			c.Progress(fmt.Sprintf("%s, %d callers, %v", way.Name, n, net.roundTrip))
-		}
-		cell, err := c.runCell(ctx, deciders, way.Name, n, net.roundTrip)
-		if err != nil {
-			return fmt.Errorf("%d callers: %w", n, err)
-		}
-		c.report.Cells = append(c.report.Cells, cell)
+	// No retries: a charge that is sent again counts twice.
+	if n.client, err = rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{addr}, DisableCache: true, DisableRetry: true, ForceSingleClient: true, PipelineMultiplex: -1,
+	}); err != nil {
+		return n, fmt.Errorf("connect to Redis at %s: %w", addr, err)
 	}
+	n.store, err = redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: patience})
+	return n, err
+}
+
+func (n *node) close() {
+	if n.store != nil {
+		n.store.Close()
+	}
+	if n.client != nil {
+		n.client.Close()
+	}
+	if n.proxy != nil {
+		n.proxy.Close()
+	}
+}
+
+// Run measures a way under a load: one burst that is not counted, because it opens connections and loads scripts, then
+// the trials, each on its own key.
+func Run(ctx context.Context, addr string, w Way, l Load, trials int) (*Cell, error) {
+	var all []*node
+	defer func() {
+		for _, n := range all {
+			n.close()
+		}
+	}()
+	for range nodes {
+		n, err := openNode(addr, l.RoundTrip)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	direct, err := openNode(addr, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer direct.close()
+	prefix := fmt.Sprintf("penstock-race:%016x:", rand.Uint64())
+	c := &Cell{Way: w.Name, Load: l}
+	var took []time.Duration
+	before := 0
+	for trial := range trials + 1 {
+		key := prefix + strconv.Itoa(trial)
+		outcomes := burst(ctx, all, w, l.Callers, key)
+		logged, err := direct.client.Do(ctx, direct.client.B().Zcard().Key(key).Build()).AsInt64()
+		if err := errors.Join(err, direct.client.Do(ctx, direct.client.B().Unlink().Key(key).Build()).Error()); err != nil {
+			return nil, err
+		}
+		if trial == 0 {
+			if before, err = commandsExecuted(addr); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := c.add(outcomes); err != nil {
+			return nil, fmt.Errorf("%s, trial %d: %w", w.Name, trial, err)
+		}
+		c.Logged = append(c.Logged, int(logged))
+		for _, o := range outcomes {
+			took = append(took, o.took)
+		}
+	}
+	after, err := commandsExecuted(addr)
+	if err != nil {
+		return nil, err
+	}
+	c.finish(took, after-before-2*trials) // without ZCARD and UNLINK of this function
+	return c, nil
+}
+
+// outcome is the result for one client.
+type outcome struct {
+	trips
+	allowed bool
+	took    time.Duration
+	err     error
+}
+
+// burst releases clients at once against one key and waits for all of them. Clients are assigned to nodes in turn.
+func burst(ctx context.Context, all []*node, w Way, callers int, key string) []outcome {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	outcomes := make([]outcome, callers)
+	gate := make(chan struct{})
+	var ready, done sync.WaitGroup
+	ready.Add(callers)
+	for i := range outcomes {
+		done.Go(func() {
+			o := &outcomes[i]
+			o.node = all[i%len(all)]
+			o.client = o.node.client
+			ready.Done()
+			<-gate
+			start := time.Now()
+			o.allowed, o.err = w.take(ctx, &o.trips, key, limit)
+			o.took = time.Since(start)
+		})
+	}
+	ready.Wait()
+	close(gate)
+	done.Wait()
+	return outcomes
+}
+
+// add adds one trial. The error is the first that is not a timeout of a client.
+func (c *Cell) add(outcomes []outcome) error {
+	admitted := 0
+	for _, o := range outcomes {
+		switch {
+		case errors.Is(o.err, context.DeadlineExceeded), errors.Is(o.err, os.ErrDeadlineExceeded):
+			c.GaveUp++
+		case o.err != nil:
+			return o.err
+		case o.allowed:
+			admitted++
+		}
+		c.TripsPerCall += float64(o.made)
+		c.RetriesPerCall += float64(o.retries)
+	}
+	c.Admitted = append(c.Admitted, admitted)
 	return nil
 }
 
-// runCell runs one burst that is not counted (it opens connections and loads scripts), then the trials, each on
-// its own key.
-func (c *campaign) runCell(ctx context.Context, deciders []Decider, way string, callers int, added time.Duration) (Cell, error) {
-	t := &tally{limit: c.Limit.Calls, callers: callers}
-	keys := make([]string, c.Trials+1)
-	for i := range keys {
-		c.keys++
-		keys[i] = fmt.Sprintf("%s:%d", c.prefix, c.keys)
-	}
-	defer forget(context.WithoutCancel(ctx), c.server, keys)
-	if err := new(tally).add(burst(ctx, deciders, callers, keys[c.Trials], c.Patience)); err != nil {
-		return Cell{}, fmt.Errorf("warm up: %w", err)
-	}
-	before, err := commandsExecuted(ctx, c.server)
-	if err != nil {
-		return Cell{}, err
-	}
-	for i := range c.Trials {
-		if err := t.add(burst(ctx, deciders, callers, keys[i], c.Patience)); err != nil {
-			return Cell{}, fmt.Errorf("trial %d: %w", i+1, err)
+func (c *Cell) finish(took []time.Duration, commands int) {
+	calls := float64(len(took))
+	c.TripsPerCall /= calls
+	c.RetriesPerCall /= calls
+	c.CommandsPerCall = float64(commands) / calls
+	slices.Sort(c.Admitted)
+	slices.Sort(c.Logged)
+	slices.Sort(took)
+	c.P50, c.P99 = took[(len(took)-1)/2], took[(len(took)*99+99)/100-1]
+}
+
+// notTheirs are commands of connections and of this program, not of a way.
+var notTheirs = []string{"info", "ping", "hello", "client"}
+
+// commandsExecuted returns how many commands the server has run, including those inside scripts and transactions.
+func commandsExecuted(addr string) (sum int, err error) {
+	text, err := redistest.Command(addr, "INFO", "commandstats")
+	for line := range strings.Lines(text) {
+		command, stats, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		command, _, _ = strings.Cut(command, "|")
+		if !ok || slices.Contains(notTheirs, command) {
+			continue
 		}
-	}
-	after, err := commandsExecuted(ctx, c.server)
-	if err != nil {
-		return Cell{}, err
-	}
-	for _, key := range keys[:c.Trials] {
-		n, err := logged(ctx, c.server, key)
+		calls, _, _ := strings.Cut(stats, ",")
+		n, err := strconv.Atoi(calls)
 		if err != nil {
-			return Cell{}, err
+			return 0, fmt.Errorf("read calls of %q from %q: %w", command, stats, err)
 		}
-		t.logged = append(t.logged, n)
+		sum += n
 	}
-	return t.cell(way, added, after-before), nil
+	return sum, err
 }

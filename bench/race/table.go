@@ -3,32 +3,50 @@ package race
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-var columns = []string{"way", "admitted", "over", "falsely denied", "logged", "trips", "retries", "commands", "p50", "p99"}
+const legend = `admitted: min–max (median) over the trials. over, falsely denied: the worst trial.
+logged: members left in the log (median). trips, retries, commands: per call.`
 
-// row formats a cell. Over and falsely denied are those of the worst trial; trips, retries and commands are per
-// request.
-func (c Cell) row() []string {
-	p99 := millis(c.P99US)
+// WriteTables prints one table per load, in Markdown.
+func WriteTables(w io.Writer, cells []*Cell, loads []Load) error {
+	for _, l := range loads {
+		fmt.Fprintf(w, "\n**%d callers at once, %s of added round trip**\n\n", l.Callers, millis(l.RoundTrip))
+		fmt.Fprintf(w, "| way | admitted | over | falsely denied | logged | trips | retries | commands | p50 | p99 |\n|---|%s\n", strings.Repeat("--:|", 9))
+		for _, c := range cells {
+			if c.Load == l {
+				fmt.Fprintf(w, "| %s |\n", strings.Join(c.row(), " | "))
+			}
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", legend)
+	return err
+}
+
+func (c *Cell) row() []string {
+	p99 := millis(c.P99)
 	if c.GaveUp > 0 {
 		p99 += fmt.Sprintf(" (%d gave up)", c.GaveUp)
 	}
 	return []string{
-		c.Way, c.Admitted.String(), orDash(c.OverAdmitted.Max), orDash(c.FalselyDenied.Max), orDash(c.Logged.Median),
-		decimal(c.TripsPerCall), decimal(c.RetriesPerCall), decimal(c.CommandsPerCall), millis(c.P50US), p99,
+		c.Way, spread(c.Admitted), orDash(c.Over()), orDash(c.FalselyDenied()), orDash(median(c.Logged)),
+		decimal(c.TripsPerCall), decimal(c.RetriesPerCall), decimal(c.CommandsPerCall), millis(c.P50), p99,
 	}
 }
 
-// String returns the count if all trials agree, otherwise "min–max (median)".
-func (s Spread) String() string {
-	if s.Min == s.Max {
-		return strconv.Itoa(s.Min)
+func median(sorted []int) int { return sorted[(len(sorted)-1)/2] }
+
+// spread returns the count if all trials agree, otherwise "min–max (median)".
+func spread(sorted []int) string {
+	least, most := slices.Min(sorted), slices.Max(sorted)
+	if least == most {
+		return strconv.Itoa(least)
 	}
-	return fmt.Sprintf("%d–%d (%d)", s.Min, s.Max, s.Median)
+	return fmt.Sprintf("%d–%d (%d)", least, most, median(sorted))
 }
 
 func orDash(n int) string {
@@ -40,62 +58,4 @@ func orDash(n int) string {
 
 func decimal(x float64) string { return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0") }
 
-// inMillis formats a setting, exactly as it was given.
-func inMillis(us int64) string { return fmt.Sprintf("%g ms", float64(us)/1000) }
-
-// millis formats a measurement, rounded to its precision.
-func millis(us int64) string { return fmt.Sprintf("%.1f ms", float64(us)/1000) }
-
-// group is the cells of one load, one per way.
-type group struct {
-	addedUS int64
-	callers int
-	cells   []Cell
-}
-
-func (r *Report) groups(callers []int, roundTrips []time.Duration) []group {
-	var groups []group
-	for _, d := range roundTrips {
-		for _, n := range callers {
-			g := group{addedUS: d.Microseconds(), callers: n}
-			for _, c := range r.Cells {
-				if c.AddedUS == g.addedUS && c.Callers == n {
-					g.cells = append(g.cells, c)
-				}
-			}
-			groups = append(groups, g)
-		}
-	}
-	return groups
-}
-
-func (g group) title() string {
-	return fmt.Sprintf("%d callers at once, %s of added round trip", g.callers, inMillis(g.addedUS))
-}
-
-// preamble says what was run, and the actual network delays.
-func (r *Report) preamble() string {
-	var wires []string
-	for _, n := range r.Networks {
-		wires = append(wires, fmt.Sprintf("%s → %.2f ms", inMillis(n.AddedUS), float64(n.MeasuredUS)/1000))
-	}
-	return fmt.Sprintf("One key, %d per %v; %d nodes; %d trials each; %s.\nAdded round trip → idle PING as measured: %s.",
-		r.Limit, time.Duration(r.WindowMS)*time.Millisecond, r.Nodes, r.Trials, r.Server, strings.Join(wires, ", "))
-}
-
-const legend = `admitted: min–max (median) over the trials. over, falsely denied: the worst trial.
-logged: members left in the log (median). trips, retries, commands: per call.`
-
-// WriteMarkdown prints one table per load.
-func (r *Report) WriteMarkdown(w io.Writer, callers []int, roundTrips []time.Duration) error {
-	fmt.Fprintf(w, "%s\n", r.preamble())
-	for _, g := range r.groups(callers, roundTrips) {
-		fmt.Fprintf(w, "\n**%s**\n\n", g.title())
-		fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(columns, " | "), "---|"+strings.Repeat("--:|", len(columns)-1))
-		for _, c := range g.cells {
-			fmt.Fprintf(w, "| %s |\n", strings.Join(c.row(), " | "))
-		}
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n", legend)
-	return err
-}
+func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }

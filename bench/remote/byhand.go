@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -37,30 +36,17 @@ func dialRueidis(addr string) (rueidis.Client, error) {
 }
 
 // openFourTrips keeps a log in a sorted set and cleans, adds, expires and counts, one after the other.
-func openFourTrips(ctx context.Context, addr string, l Limit) (Limiter, error) {
+func openFourTrips(_ context.Context, addr string, l Limit) (Limiter, error) {
 	client, err := dialRueidis(addr)
 	if err != nil {
 		return nil, err
 	}
-	ways := race.Ways()
-	i := slices.IndexFunc(ways, func(w race.Method) bool { return w.Name == "four steps" })
-	if i < 0 {
-		return nil, fmt.Errorf("package race has no way called %q", "four steps")
-	}
 	limit := race.Limit{Calls: int(l.Count), Window: min(l.Window, logWindow)}
-	decider, err := ways[i].Open(ctx, race.Node{Addr: addr, Client: client}, limit)
-	if err != nil {
-		return nil, err
-	}
 	return sharedLimiter{
 		take: func(ctx context.Context, key string) (bool, error) {
-			a, err := decider.Decide(ctx, "four:"+key)
-			return a.Allowed, err
+			return race.FourSteps(ctx, client, "four:"+key, limit)
 		},
-		close: func() {
-			decider.Close()
-			client.Close()
-		},
+		close: client.Close,
 	}, nil
 }
 
