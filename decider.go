@@ -41,7 +41,7 @@ type Response struct {
 	Status   int
 	Duration time.Duration
 
-	Header func(name string) string // the first value; "" if there is none
+	Header func(name string) string // the first value; "" if there is none; nil: the response has no headers
 	Bytes  int64                    // of the body; with UnknownBytes, rules that charge bytes keep their estimate
 
 	// JSON returns a field of the body that [Verdict.Metering] names. If it is unknown, or JSON is nil, the rule keeps

@@ -47,7 +47,7 @@ func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte,
 	case len(reply) > maxReply:
 		return nil, fmt.Errorf("%w: the answer has more than %d bytes", remote.ErrUnavailable, maxReply)
 	case answer.StatusCode != http.StatusOK:
-		return nil, refusal(answer, reply, at[1] == "reservations")
+		return nil, refusal(answer, reply, at[1] == "reservations" || at[1] == "report")
 	}
 	return reply, nil
 }

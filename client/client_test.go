@@ -258,6 +258,9 @@ func TestReservations(t *testing.T) {
 			if err := conclude(penstock.Conclusion{Reservation: id, Verb: penstock.Release}); !errors.Is(err, penstock.ErrNoReservation) {
 				t.Errorf("release %q: %v", id, err)
 			}
+			if err := conclude(penstock.Conclusion{Reservation: id, Verb: penstock.Settle, Response: &penstock.Response{Status: 200}}); !errors.Is(err, penstock.ErrNoReservation) {
+				t.Errorf("report %q: %v", id, err)
+			}
 		}
 		for _, bad := range []penstock.Conclusion{
 			{Reservation: first, Verb: 9}, {Verb: penstock.Release},

@@ -33,6 +33,9 @@ func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func (c *Client) response(r *penstock.Response) *penstockv1.Response {
 	out := &penstockv1.Response{Status: int32(r.Status), DurationMs: r.Duration.Milliseconds(), Bytes: r.Bytes, Headers: make(map[string]string, len(c.responseHeaders))}
+	if r.Header == nil {
+		return out
+	}
 	for _, name := range c.responseHeaders {
 		if value := r.Header(name); value != "" {
 			out.Headers[strings.ToLower(name)] = text(value)
