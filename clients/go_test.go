@@ -118,13 +118,13 @@ func compare(t *testing.T, step int, v *penstock.Verdict, err error, expect obje
 
 func TestGoClient(t *testing.T) {
 	s := readSession(t)
-	c, err := client.NewHTTP(startNode(t, s.Rules), client.Options{Timeout: patient, OnError: client.Deny})
+	c, err := client.NewHTTP(startNode(t, s.Rules), client.Options{Timeout: patient, OnError: client.Deny, ResponseHeaders: []string{"X-Login"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	reservations := map[string]string{"none": "none"}
-	verbs := map[string]penstock.Verb{"settle": penstock.Settle, "renew": penstock.Renew, "release": penstock.Release}
+	verbs := map[string]penstock.Verb{"settle": penstock.Settle, "report": penstock.Settle, "renew": penstock.Renew, "release": penstock.Release}
 	parse := func(text []byte) (call penstock.Call, err error) {
 		err = wire.ParseCheck(text, &call)
 		return call, err
@@ -155,15 +155,29 @@ func TestGoClient(t *testing.T) {
 		default:
 			err := c.Conclude(t.Context(), &penstock.Conclusion{
 				Reservation: reservations[step.Reservation], Verb: verbs[step.Do], Cost: step.Cost, TTL: time.Duration(step.TTL) * time.Millisecond,
+				Response: parseResponse(t, step.Response),
 			}, &v)
 			compare(t, i, &v, err, step.Expect, step.Error)
 		}
 	}
 }
 
+// parseResponse returns what a step reports; nil if it reports nothing.
+func parseResponse(t *testing.T, text []byte) *penstock.Response {
+	t.Helper()
+	if len(text) == 0 {
+		return nil
+	}
+	report, err := wire.ParseReport(append([]byte(`{"reservation":"r"`+strings.Repeat(",", min(1, len(text)-2))), text[1:]...))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return &report.Response
+}
+
 func TestGoMiddleware(t *testing.T) {
 	s := readSession(t)
-	c, err := client.NewHTTP(startNode(t, s.Rules), client.Options{Timeout: patient, OnError: client.Deny})
+	c, err := client.NewHTTP(startNode(t, s.Rules), client.Options{Timeout: patient, OnError: client.Deny, ResponseHeaders: []string{"X-Login"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,33 +187,71 @@ func TestGoMiddleware(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	app := httptest.NewServer(limiter.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })))
+	app := httptest.NewServer(limiter.Wrap(http.HandlerFunc(answerAsTold)))
 	defer app.Close()
 	play(t, s, app.URL)
+}
+
+// answerAsTold answers 200, or what the header X-Answer says: a status, or failed.
+func answerAsTold(w http.ResponseWriter, r *http.Request) {
+	switch told := r.Header.Get("X-Answer"); told {
+	case "", "200":
+	case "failed":
+		w.Header().Set("X-Login", told)
+	default:
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+	_, _ = w.Write([]byte("ok"))
+}
+
+// ask sends a request of a user to an application, which is to answer as told, and returns the status.
+func ask(t *testing.T, url, user, told string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-User", user)
+	request.Header.Set("X-Answer", told)
+	answer, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer.StatusCode
+}
+
+// askUntilServed repeats a request until it is not denied: what the one before it held is given back after its
+// response.
+func askUntilServed(t *testing.T, url, user, told string) {
+	t.Helper()
+	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if ask(t, url, user, told) != http.StatusTooManyRequests {
+			return
+		}
+	}
+	t.Fatalf("%s, answered with %s, is denied: what a request before it held was not given back", url, told)
+}
+
+// playOutcomes logs in, correctly as often as it likes, and wrongly twice: once by the status, once by a header.
+func playOutcomes(t *testing.T, url string) {
+	t.Helper()
+	for _, told := range []string{"200", "200", "200", "200", "401", "failed"} {
+		askUntilServed(t, url+"/login", "o", told)
+	}
+	for range 10 {
+		if status := ask(t, url+"/login", "o", "200"); status != http.StatusTooManyRequests {
+			t.Fatalf("after two wrong logins: %d, want 429", status)
+		}
+	}
 }
 
 // playPermits sends one request after the other where only one may run: the permit of each must be released soon after
 // its response.
 func playPermits(t *testing.T, url string) {
 	t.Helper()
-	for i := range 3 {
-		status := 0
-		for end := time.Now().Add(patient); status != http.StatusOK && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/slots", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Header.Set("X-User", "s")
-			answer, err := http.DefaultTransport.RoundTrip(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer.Body.Close()
-			status = answer.StatusCode
-		}
-		if status != http.StatusOK {
-			t.Fatalf("request %d to /slots: %d, as the one before it has kept its permit", i, status)
-		}
+	for range 3 {
+		askUntilServed(t, url+"/slots", "s", "200")
 	}
 }
 
@@ -207,6 +259,7 @@ func playPermits(t *testing.T, url string) {
 func play(t *testing.T, s session, url string) {
 	t.Helper()
 	playPermits(t, url)
+	playOutcomes(t, url)
 	for i, r := range s.Requests {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+r.Path, nil)
 		if err != nil {

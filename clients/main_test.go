@@ -49,6 +49,7 @@ type session struct {
 		Call        json.RawMessage
 		Calls       []json.RawMessage
 		Reservation string
+		Response    json.RawMessage
 		Cost        int64
 		TTL         int64 `json:"ttl_ms"`
 		As          string

@@ -75,4 +75,12 @@ func TestNode(t *testing.T) {
 		})
 	}
 	t.Run("page", func(t *testing.T) { testPage(t, dir, ".mjs", os.Environ()) })
+	t.Run("reporting", func(t *testing.T) {
+		testReporting(t, "node/README.md", "js", func(program string) (string, error) {
+			if err := os.WriteFile(filepath.Join(dir, "report.mjs"), []byte(program), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return inNode(dir, "node", "report.mjs")
+		})
+	})
 }

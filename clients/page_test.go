@@ -117,6 +117,37 @@ func testPage(t *testing.T, dir, ending string, env []string) {
 	}
 }
 
+// testReporting runs what pages show of the client, under the rule of the page about logins, which allows five
+// failures: the page and the README of the package each report one. The program ends with a peek that prints how many
+// are left.
+func testReporting(t *testing.T, readme, language string, run func(program string) (string, error)) {
+	t.Helper()
+	page := readPage(t, "../docs/how-to/login-failures.md")
+	_, yaml, _ := strings.Cut(page, "```yaml\n")
+	yaml, _, _ = strings.Cut(yaml, "```")
+	url := startNode(t, yaml)
+	frame := map[string]string{
+		"python": "from penstock import Call, Client\nclient = Client(URL)\nSNIPPETprint(Client(URL).check({'ip': '198.51.100.7', 'method': 'POST', 'path': '/login'}, cost=0).remaining)\n",
+		"js":     "import { Client } from 'penstock';\nconst client = new Client(URL);\nSNIPPETconsole.log((await client.check({ attributes: { ip: '198.51.100.7', method: 'POST', path: '/login' }, cost: 0 })).remaining);\n",
+	}[language]
+	there := map[string]string{"python": `"` + url + `", timeout=60, on_error="deny"`, "js": `"` + url + `", { timeoutMs: 60_000, onError: "deny" }`}[language]
+	for i, text := range []string{page, readPage(t, readme)} {
+		program := strings.NewReplacer("URL", there, "SNIPPET", strings.ReplaceAll(lastBlock(t, text, language), `"http://penstock:8090"`, there)).Replace(frame)
+		if out, err := run(program); err != nil || !strings.HasSuffix(out, []string{"4\n", "3\n"}[i]) {
+			t.Errorf("%v\n%s\n%s", err, program, out)
+		}
+	}
+}
+
+func readPage(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 func getAs(t *testing.T, url, user string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

@@ -99,6 +99,14 @@ func TestPython(t *testing.T) {
 		})
 	}
 	t.Run("page", func(t *testing.T) { testPage(t, t.TempDir(), ".py", env) })
+	t.Run("reporting", func(t *testing.T) {
+		testReporting(t, "python/README.md", "python", func(program string) (string, error) {
+			c := exec.CommandContext(t.Context(), python, "-c", program)
+			c.Env = env
+			out, err := c.CombinedOutput()
+			return string(out), err
+		})
+	})
 }
 
 // testEscapedSlash: these frameworks take %2F for a slash, so it must not be a way past the limits.

@@ -25,7 +25,7 @@ func TestTypesOfClientsIsCurrent(t *testing.T) {
 	schemas := document.Components.Schemas
 	var node, python strings.Builder
 	node.WriteString("// Generated from docs/openapi.json by make generate. Do not edit.\n")
-	for _, name := range []string{"Limit", "Verdict", "Call"} {
+	for _, name := range []string{"Limit", "Verdict", "Call", "Report"} {
 		schemas[name].typeScript(&node, name)
 	}
 	python.WriteString(`"""Generated from docs/openapi.json by make generate. Do not edit."""

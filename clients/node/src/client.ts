@@ -1,5 +1,5 @@
 import type { DenyCache } from "./denycache.js";
-import type { Call, Verdict } from "./types.gen.js";
+import type { Call, Report, Verdict } from "./types.gen.js";
 
 /** Base class of all errors of this package. */
 export class PenstockError extends Error {
@@ -93,6 +93,14 @@ export class Client {
   /** Concludes a reservation at no cost. */
   async release(reservation: string): Promise<Verdict> {
     return toVerdict(await this.ask("DELETE", `/v1/reservations/${encodeURIComponent(reservation)}`, undefined, true));
+  }
+
+  /**
+   * Says how a request ended: rules with charge_if, refund_if or strike_if charge by it, and permits are released. Without
+   * a status the charge stays. After Unavailable it may be sent again: it takes effect once.
+   */
+  async report(report: Report): Promise<Verdict> {
+    return toVerdict(await this.ask("POST", "/v1/report", report, true));
   }
 
   private async decide(path: string, call: Call): Promise<Verdict> {

@@ -2,4 +2,4 @@ export { Client, InvalidRequest, NoReservation, type Options, PenstockError, Res
 export { DenyCache } from "./denycache.js";
 export { fastifyLimit, limit, type LimitOptions } from "./middleware.js";
 export { type Denial, denial, rateLimitHeaders } from "./response.js";
-export type { Call, Limit, Verdict } from "./types.gen.js";
+export type { Call, Limit, Report, Verdict } from "./types.gen.js";

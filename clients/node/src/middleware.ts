@@ -12,6 +12,8 @@ export interface LimitOptions<Request = IncomingMessage> {
   domain?: string;
   /** How long a leaky bucket may hold a request; default 0. */
   maxDelayMs?: number;
+  /** The response headers that rules read: they are reported, with status, duration and size, when the response is over. */
+  responseHeaders?: string[];
 }
 
 type Incoming = IncomingMessage & { originalUrl?: string; ip?: string };
@@ -27,8 +29,8 @@ export function limit(client: Client, options: LimitOptions<any> = {}) {
       for (const [name, value] of Object.entries(rateLimitHeaders(outcome.verdict))) response.setHeader(name, value);
       (request as { penstock?: Verdict }).penstock = outcome.verdict;
       const { reservation, delay_ms } = outcome.verdict;
-      if (reservation) response.once("close", () => void conclude(client, reservation, options.cost ?? 1));
       if (delay_ms > 0) await new Promise((resolve) => setTimeout(resolve, delay_ms));
+      if (reservation) reportWhenOver(client, reservation, options.responseHeaders ?? [], request, response);
       if (!response.destroyed) next();
     }).catch(next);
   };
@@ -49,8 +51,8 @@ export function fastifyLimit(fastify: FastifyLike, client: Client, options: Limi
     reply.headers(rateLimitHeaders(outcome.verdict));
     request.penstock = outcome.verdict;
     const { reservation, delay_ms } = outcome.verdict;
-    if (reservation) reply.raw.once("close", () => void conclude(client, reservation, options.cost ?? 1));
     if (delay_ms > 0) await new Promise((resolve) => setTimeout(resolve, delay_ms));
+    if (reservation) reportWhenOver(client, reservation, options.responseHeaders ?? [], request.raw, reply.raw);
     return undefined;
   });
 }
@@ -90,7 +92,54 @@ function answer(request: IncomingMessage, response: ServerResponse, denied: Deni
   response.end(request.method === "HEAD" ? undefined : denied.body);
 }
 
-/** Gives a permit of a concurrency limit back; one that is lost expires by itself. */
-async function conclude(client: Client, reservation: string, cost: number): Promise<void> {
-  await client.settle(reservation, cost).catch(() => undefined);
+/**
+ * Reports how the request ended, when it has. If that fails, the charge stays, and a permit expires by itself. If the client
+ * disconnects before the response begins, it is not known how the request ended.
+ */
+function reportWhenOver(client: Client, reservation: string, names: string[], request: IncomingMessage, response: ServerResponse): void {
+  const started = performance.now();
+  let duration_ms = 0;
+  let bytes = 0;
+  let sent: Record<string, unknown> = {}; // by writeHead, which getHeader does not know of
+  intercept(response, "writeHead", (_status, ...rest) => {
+    duration_ms = Math.trunc(performance.now() - started);
+    sent = headersOf(typeof rest[0] === "string" ? rest[1] : rest[0]);
+  });
+  const count = (chunk: unknown, encoding: unknown): void => {
+    if (request.method === "HEAD") return;
+    if (typeof chunk === "string") bytes += Buffer.byteLength(chunk, typeof encoding === "string" ? (encoding as BufferEncoding) : "utf8");
+    else if (chunk instanceof Uint8Array) bytes += chunk.byteLength;
+  };
+  intercept(response, "write", count);
+  intercept(response, "end", count);
+  const report = (): void => {
+    const values = names.map((name) => [name, first(sent[name.toLowerCase()] ?? response.getHeader(name))]);
+    const headers = Object.fromEntries(values.filter(([, value]) => value !== ""));
+    const outcome = response.headersSent ? { status: response.statusCode, headers, duration_ms, bytes } : {};
+    client.report({ reservation, ...outcome }).catch(() => undefined);
+  };
+  if (response.destroyed) report();
+  else response.once("close", report);
+}
+
+/** Calls see with the arguments of a method before the method itself. */
+function intercept(response: any, name: "writeHead" | "write" | "end", see: (...args: unknown[]) => void): void {
+  const original = response[name];
+  response[name] = function (this: unknown, ...args: unknown[]) {
+    see(...args);
+    return original.apply(this, args);
+  };
+}
+
+/** The headers that are given to writeHead, an object or an array of names and values, by their names in lower case. */
+function headersOf(given: unknown): Record<string, unknown> {
+  const all: Record<string, unknown> = {};
+  const flat = Array.isArray(given) ? given.flat() : Object.entries(given ?? {}).flat(1);
+  for (let i = 0; i + 1 < flat.length; i += 2) all[String(flat[i]).toLowerCase()] ??= flat[i + 1];
+  return all;
+}
+
+/** The first value of a header; "" if there is none. */
+function first(value: unknown): string {
+  return String((Array.isArray(value) ? value[0] : value) ?? "");
 }

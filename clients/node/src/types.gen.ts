@@ -79,3 +79,18 @@ export interface Call {
   /** How long the caller can hold the call for a leaky bucket. One that would have to wait longer is denied. */
   max_delay_ms?: number;
 }
+
+export interface Report {
+  /** From a verdict, or from the header X-Penstock-Reservation of forward-auth. */
+  reservation?: string;
+  /** The request_id that was given to forward-auth, at the node that decided. */
+  request_id?: string;
+  /** The HTTP status. Without it, or with 499, it is not known how the request ended: the charge stays. */
+  status?: number;
+  /** The headers of the response that rules read. */
+  headers?: Record<string, string>;
+  /** How long it took until the response began. */
+  duration_ms?: number;
+  /** The length of the body, for rules that charge it. */
+  bytes?: number;
+}

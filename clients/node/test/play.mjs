@@ -16,6 +16,7 @@ for (const [number, step] of session().calls.entries()) {
     check: () => client.check(step.call),
     reserve: () => client.reserve(step.call),
     settle: () => client.settle(named, step.cost),
+    report: () => client.report({ reservation: named, ...step.response }),
     renew: () => client.renew(named, step.ttl_ms),
     release: () => client.release(named),
     batch: () => client.checkBatch(step.calls),

@@ -79,7 +79,32 @@ test("without an answer the policy decides, and nothing is sent twice", async (t
       assert.equal(requests, 1, name);
       assert.deepEqual((await client.checkBatch([{ attributes: {} }, { attributes: {} }])).map((v) => v.allowed), [onError === "allow", onError === "allow"]);
       await assert.rejects(client.settle("r", 1), penstock.Unavailable);
+      await assert.rejects(client.report({ reservation: "r", status: 200 }), penstock.Unavailable);
     }
+  }
+});
+
+test("the middleware reports how a request ended", async (t) => {
+  const answers = {
+    "set": [(_, response) => { response.setHeader("X-Login", ["failed", "again"]).statusCode = 401; response.end("no"); }, { status: 401, headers: { "X-Login": "failed" }, bytes: 2 }],
+    "writeHead": [(_, response) => { response.writeHead(401, { "x-login": "failed" }); response.write("é"); response.end(Buffer.from("!")); }, { status: 401, headers: { "X-Login": "failed" }, bytes: 3 }],
+    "writeHead with a reason": [(_, response) => response.writeHead(403, "No", ["X-Login", "failed"]).end(), { status: 403, headers: { "X-Login": "failed" }, bytes: 0 }],
+    "implicit": [(_, response) => response.end("ok"), { status: 200, headers: {}, bytes: 2 }],
+    "gone": [(request) => request.socket.destroy(), {}],
+  };
+  for (const [name, [handler, want]] of Object.entries(answers)) {
+    let reported;
+    const over = new Promise((resolve) => { reported = resolve; });
+    const client = {
+      check: async () => ({ allowed: true, reservation: "r", delay_ms: 0, limits: [] }),
+      report: async (report) => reported(report),
+    };
+    const limited = penstock.limit(client, { responseHeaders: ["X-Login"] });
+    const url = await serve(t, (request, response) => limited(request, response, () => handler(request, response)));
+    await fetch(url).then((response) => response.text(), () => undefined);
+    const { duration_ms, ...report } = await over;
+    assert.deepEqual(report, { reservation: "r", ...want }, name);
+    assert.equal(typeof duration_ms, name === "gone" ? "undefined" : "number", name);
   }
 });
 

@@ -35,6 +35,8 @@ async def play(client):
                 reservations[step.get("as")] = verdict.reservation
             elif do == "settle":
                 verdict = await done(client.settle(reservations[step["reservation"]], step["cost"]))
+            elif do == "report":
+                verdict = await done(client.report(reservations[step["reservation"]], **step["response"]))
             elif do == "renew":
                 verdict = await done(client.renew(reservations[step["reservation"]], step["ttl_ms"]))
             else:

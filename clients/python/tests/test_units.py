@@ -9,7 +9,9 @@ import unittest
 import conformance
 import penstock
 from penstock._attributes import host_of, path_of
+from penstock._outcome import Outcome
 from penstock._response import denial, headers_of
+from penstock.wsgi import PenstockMiddleware
 
 
 class Responses(unittest.TestCase):
@@ -112,6 +114,8 @@ class Failures(unittest.TestCase):
                         self.assertEqual(client.reserve({}).allowed, allowed)
                         with self.assertRaises(penstock.Unavailable):
                             client.settle("r", 1)
+                        with self.assertRaises(penstock.Unavailable):
+                            client.report("r", 200)
 
                     async def ask():
                         async with penstock.AsyncClient(url, timeout=0.2, on_error=policy) as client:
@@ -142,6 +146,77 @@ class Attributes(unittest.TestCase):
     def test_host(self):
         for header, want in (("shop.example", "shop.example"), ("shop.example:80", "shop.example"), ("[::1]:80", "::1")):
             self.assertEqual(host_of(header), want)
+
+
+class Outcomes(unittest.TestCase):
+    def test_report(self):
+        outcome = Outcome(["X-Login"], "GET")
+        self.assertEqual(outcome.report(), {})
+        outcome.begin(401, [("x-login", "failed"), ("X-Login", "again"), ("X-Other", "1")])
+        outcome.fail()
+        outcome.count(3)
+        outcome.count(4)
+        report = outcome.report()
+        self.assertGreaterEqual(report.pop("duration_ms"), 0)
+        self.assertEqual(report, {"status": 401, "headers": {"X-Login": "failed"}, "bytes": 7})
+        outcome.begin(500, replaces=True)
+        outcome.bytes = None
+        outcome.count(1)
+        self.assertEqual({k: v for k, v in outcome.report().items() if k != "duration_ms"}, {"status": 500, "headers": {}})
+
+    def test_head_has_no_body(self):
+        outcome = Outcome([], "HEAD")
+        outcome.begin(200)
+        outcome.count(5)
+        self.assertEqual(outcome.report()["bytes"], 0)
+
+    def concluded(self, app):
+        """Return what the WSGI middleware reports about an application, and what it raises."""
+        reports = []
+
+        class Recorder:
+            def check_call(self, call):
+                return penstock.Verdict(allowed=True, reservation="r")
+
+            def report(self, reservation, **report):
+                report.pop("duration_ms", None)
+                reports.append((reservation, report))
+
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/"}
+        raised = None
+        try:
+            body = PenstockMiddleware(app, Recorder(), response_headers=["X-Login"])(environ, lambda *_: None)
+            try:
+                list(body)
+            finally:
+                body.close()
+        except Exception as error:
+            raised = error
+        self.assertEqual(len(reports), 1, "one report")
+        return reports[0], raised
+
+    def test_wsgi(self):
+        def answers(environ, start_response):
+            start_response("401 Unauthorized", [("X-Login", "failed")])
+            return [b"no", b"!"]
+
+        def raises(environ, start_response):
+            raise RuntimeError("before")
+
+        def raises_late(environ, start_response):
+            raise RuntimeError("when read")
+            yield b""
+
+        def replaces(environ, start_response):
+            start_response("200 OK", [])
+            start_response("503 Service Unavailable", [], (None, None, None))
+            return []
+
+        self.assertEqual(self.concluded(answers), (("r", {"status": 401, "headers": {"X-Login": "failed"}, "bytes": 3}), None))
+        for app in (raises, raises_late):
+            report, raised = self.concluded(app)
+            self.assertEqual((report[1]["status"], type(raised)), (500, RuntimeError))
+        self.assertEqual(self.concluded(replaces)[0][1]["status"], 503)
 
 
 if __name__ == "__main__":

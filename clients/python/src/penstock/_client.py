@@ -112,6 +112,25 @@ def _reservation(body: dict[str, Any], ttl_ms: Optional[int]) -> dict[str, Any]:
     return body if ttl_ms is None else {**body, "ttl_ms": ttl_ms}
 
 
+def _report(
+    reservation: Optional[str],
+    request_id: Optional[str],
+    status: Optional[int],
+    headers: Optional[Mapping[str, str]],
+    duration_ms: Optional[int],
+    bytes: Optional[int],
+) -> dict[str, Any]:
+    body = {
+        "reservation": reservation,
+        "request_id": request_id,
+        "status": status,
+        "headers": None if headers is None else dict(headers),
+        "duration_ms": duration_ms,
+        "bytes": bytes,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
 def _path(reservation: str, verb: str = "") -> str:
     return "/v1/reservations/" + quote(reservation, safe="") + verb
 
@@ -212,6 +231,25 @@ class Client:
         """Conclude a reservation at no cost."""
         return _verdict(self._ask("DELETE", _path(reservation), concluding=True))
 
+    def report(
+        self,
+        reservation: Optional[str] = None,
+        status: Optional[int] = None,
+        *,
+        request_id: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        duration_ms: Optional[int] = None,
+        bytes: Optional[int] = None,
+    ) -> Verdict:
+        """Say how a request ended: rules with charge_if, refund_if or strike_if charge by it, and permits are released.
+
+        ``headers`` are the response headers that rules read, and ``bytes`` is the length of the body. Without a status
+        the charge stays. ``request_id`` names a request that a proxy has asked about, in place of a reservation. After
+        Unavailable it may be sent again: it takes effect once.
+        """
+        body = _report(reservation, request_id, status, headers, duration_ms, bytes)
+        return _verdict(self._ask("POST", "/v1/report", body, concluding=True))
+
 
 class AsyncClient:
     """The same for asyncio. ``timeout`` bounds each request as a whole."""
@@ -308,3 +346,22 @@ class AsyncClient:
     async def release(self, reservation: str) -> Verdict:
         """Conclude a reservation at no cost."""
         return _verdict(await self._ask("DELETE", _path(reservation), concluding=True))
+
+    async def report(
+        self,
+        reservation: Optional[str] = None,
+        status: Optional[int] = None,
+        *,
+        request_id: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        duration_ms: Optional[int] = None,
+        bytes: Optional[int] = None,
+    ) -> Verdict:
+        """Say how a request ended: rules with charge_if, refund_if or strike_if charge by it, and permits are released.
+
+        ``headers`` are the response headers that rules read, and ``bytes`` is the length of the body. Without a status
+        the charge stays. ``request_id`` names a request that a proxy has asked about, in place of a reservation. After
+        Unavailable it may be sent again: it takes effect once.
+        """
+        body = _report(reservation, request_id, status, headers, duration_ms, bytes)
+        return _verdict(await self._ask("POST", "/v1/report", body, concluding=True))

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any, Awaitable, Callable, Mapping, MutableMapping, Optional, Union
+from typing import Any, Awaitable, Callable, Mapping, MutableMapping, Optional, Sequence, Union
 
 from ._attributes import host_of, path_of, with_headers
 from ._client import AsyncClient, Call
 from ._errors import InvalidRequest, PenstockError
+from ._outcome import Outcome
 from ._response import denial, headers_of, refusal
 from ._verdict import Verdict
 
@@ -27,6 +28,9 @@ class PenstockMiddleware:
     The service is told path, method, host and ip, the headers that ``headers`` names by attribute, and what
     ``attributes``, a function of the scope, returns; an attribute of that name replaces ours. The ip is the peer's:
     behind a proxy let the server find the client (uvicorn --proxy-headers --forwarded-allow-ips).
+
+    When the response is over, its status, duration and size are reported, and the headers that ``response_headers``
+    lists: rules may charge by them.
     """
 
     def __init__(
@@ -39,10 +43,12 @@ class PenstockMiddleware:
         cost: int = 1,
         domain: str = "default",
         max_delay_ms: int = 0,
+        response_headers: Sequence[str] = (),
     ) -> None:
         self.app, self.client = app, client
         self._headers, self._attributes = dict(headers or {}), attributes
         self._cost, self._domain, self._max_delay_ms = cost, domain, max_delay_ms
+        self._response_headers = tuple(response_headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -82,22 +88,30 @@ class PenstockMiddleware:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, verdict: Verdict) -> None:
         told = [(name.encode(), value.encode()) for name, value in headers_of(verdict)]
+        outcome = Outcome(self._response_headers, scope["method"])
 
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *told]
+                headers = list(message.get("headers", ()))
+                outcome.begin(message["status"], ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers))
+                message["headers"] = [*headers, *told]
+            elif message["type"] == "http.response.body":
+                outcome.count(len(message.get("body", b"")))
             await send(message)
 
         try:
             await self.app(scope, receive, send_with_headers)
+        except Exception:
+            outcome.fail()
+            raise
         finally:
-            await self._conclude(verdict)
+            await self._conclude(verdict, outcome)
 
-    async def _conclude(self, verdict: Verdict) -> None:
-        """Give a permit of a concurrency limit back; one that is lost expires by itself."""
+    async def _conclude(self, verdict: Verdict, outcome: Outcome) -> None:
+        """Report how the request ended. If that fails, the charge stays, and a permit expires by itself."""
         if verdict.reservation:
             try:
-                await self.client.settle(verdict.reservation, self._cost)
+                await self.client.report(verdict.reservation, **outcome.report())
             except PenstockError:
                 pass
 

@@ -17,13 +17,19 @@ from django.http.response import HttpResponseBase
 from ._attributes import host_of, path_of, with_headers
 from ._client import Call, Client
 from ._errors import InvalidRequest, PenstockError
+from ._outcome import Outcome
 from ._response import denial, headers_of, refusal
+from ._verdict import Verdict
 
-_KNOWN = {"URL", "HEADERS", "ATTRIBUTES", "COST", "DOMAIN", "MAX_DELAY_MS", "ON_ERROR", "TIMEOUT", "DENY_CACHE"}
+_KNOWN = {"URL", "HEADERS", "ATTRIBUTES", "COST", "DOMAIN", "MAX_DELAY_MS", "ON_ERROR", "TIMEOUT", "DENY_CACHE", "RESPONSE_HEADERS"}
 
 
 class PenstockMiddleware:
-    """Asks Penstock about every request before the views get it. ``ATTRIBUTES`` is a function of the request."""
+    """Asks Penstock about every request before the views get it. ``ATTRIBUTES`` is a function of the request.
+
+    What the views return is reported: its status, duration and size, and the headers that ``RESPONSE_HEADERS`` lists.
+    Rules may charge by them. The size of a streaming response is not known.
+    """
 
     sync_capable, async_capable = True, False
 
@@ -41,6 +47,7 @@ class PenstockMiddleware:
         )
         self._headers, self._attributes = options.get("HEADERS", {}), options.get("ATTRIBUTES")
         self._cost, self._domain, self._max_delay_ms = options.get("COST", 1), options.get("DOMAIN", "default"), options.get("MAX_DELAY_MS", 0)
+        self._response_headers = tuple(options.get("RESPONSE_HEADERS", ()))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         try:
@@ -52,17 +59,30 @@ class PenstockMiddleware:
         if verdict.delay_ms:
             time.sleep(verdict.delay_ms / 1000)
         request.penstock = verdict  # type: ignore[attr-defined]
+        outcome = Outcome(self._response_headers, request.method or "")
         try:
             response = self.get_response(request)
+            outcome.begin(response.status_code, response.items())
+            if isinstance(response, HttpResponse):
+                outcome.count(len(response.content))
+            else:
+                outcome.bytes = None
+        except Exception:
+            outcome.fail()
+            raise
         finally:
-            if verdict.reservation:
-                try:
-                    self.client.settle(verdict.reservation, self._cost)
-                except PenstockError:
-                    pass  # it expires by itself
+            self._conclude(verdict, outcome)
         for name, value in headers_of(verdict):
             response[name] = value
         return response
+
+    def _conclude(self, verdict: Verdict, outcome: Outcome) -> None:
+        """Report how the request ended. If that fails, the charge stays, and a permit expires by itself."""
+        if verdict.reservation:
+            try:
+                self.client.report(verdict.reservation, **outcome.report())
+            except PenstockError:
+                pass
 
     def _describe(self, request: HttpRequest) -> dict[str, str]:
         attributes = {"path": path_of(request.path.encode("utf-8", "surrogateescape")), "method": request.method or ""}

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from http import HTTPStatus
-from typing import Any, Callable, Iterable, Iterator, Mapping, MutableMapping, Optional
+from typing import Any, Callable, Iterable, Iterator, Mapping, MutableMapping, Optional, Sequence
 
 from ._attributes import host_of, path_of, with_headers
 from ._client import Call, Client
 from ._errors import InvalidRequest, PenstockError
+from ._outcome import Outcome
 from ._response import denial, headers_of, refusal
 from ._verdict import Verdict
 
@@ -24,6 +25,9 @@ class PenstockMiddleware:
     The service is told path, method, host and ip, the headers that ``headers`` names by attribute, and what
     ``attributes``, a function of the WSGI environment, returns; an attribute of that name replaces ours. The ip is
     REMOTE_ADDR: behind a proxy let the server or a middleware before this one set it (werkzeug's ProxyFix).
+
+    When the response is over, its status, duration and size are reported, and the headers that ``response_headers``
+    lists: rules may charge by them.
     """
 
     def __init__(
@@ -36,10 +40,12 @@ class PenstockMiddleware:
         cost: int = 1,
         domain: str = "default",
         max_delay_ms: int = 0,
+        response_headers: Sequence[str] = (),
     ) -> None:
         self.app, self.client = app, client
         self._headers, self._attributes = dict(headers or {}), attributes
         self._cost, self._domain, self._max_delay_ms = cost, domain, max_delay_ms
+        self._response_headers = tuple(response_headers)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         try:
@@ -52,16 +58,21 @@ class PenstockMiddleware:
             time.sleep(verdict.delay_ms / 1000)
         environ["penstock.verdict"] = verdict
         told = headers_of(verdict)
+        outcome = Outcome(self._response_headers, environ["REQUEST_METHOD"])
 
         def start_with_headers(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            return start_response(status, [*headers, *told], *more)
+            write = start_response(status, [*headers, *told], *more)
+            outcome.begin(int(status[:3]), headers, replaces=bool(more and more[0]))
+            return write
 
         if not verdict.reservation:
             return self.app(environ, start_with_headers)
         try:
-            return _Concluding(self.app(environ, start_with_headers), lambda: self._conclude(verdict))
-        except BaseException:
-            self._conclude(verdict)
+            return _Concluding(self.app(environ, start_with_headers), outcome, lambda: self._conclude(verdict, outcome))
+        except BaseException as error:
+            if isinstance(error, Exception):
+                outcome.fail()
+            self._conclude(verdict, outcome)
             raise
 
     def _describe(self, environ: Environ) -> dict[str, str]:
@@ -81,22 +92,28 @@ class PenstockMiddleware:
             attributes.update(self._attributes(environ))
         return attributes
 
-    def _conclude(self, verdict: Verdict) -> None:
-        """Give a permit of a concurrency limit back; one that is lost expires by itself."""
+    def _conclude(self, verdict: Verdict, outcome: Outcome) -> None:
+        """Report how the request ended. If that fails, the charge stays, and a permit expires by itself."""
         try:
-            self.client.settle(verdict.reservation or "", self._cost)
+            self.client.report(verdict.reservation, **outcome.report())
         except PenstockError:
             pass
 
 
 class _Concluding:
-    """A response that does something when it has been sent."""
+    """A response that is counted, and does something when it has been sent."""
 
-    def __init__(self, body: Iterable[bytes], conclude: Callable[[], None]) -> None:
-        self._body, self._conclude = body, conclude
+    def __init__(self, body: Iterable[bytes], outcome: Outcome, conclude: Callable[[], None]) -> None:
+        self._body, self._outcome, self._conclude = body, outcome, conclude
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
+        try:
+            for piece in self._body:
+                self._outcome.count(len(piece))
+                yield piece
+        except Exception:
+            self._outcome.fail()
+            raise
 
     def close(self) -> None:
         """Servers call it at the end."""

@@ -10,8 +10,17 @@ settings.configure(
     SECRET_KEY="for tests",
     ROOT_URLCONF=__name__,
     MIDDLEWARE=["penstock.django.PenstockMiddleware"],
-    PENSTOCK={"URL": os.environ["SERVICE_URL"], "TIMEOUT": 60, "ON_ERROR": "deny", "HEADERS": {"user": "X-User"}},
+    PENSTOCK={"URL": os.environ["SERVICE_URL"], "TIMEOUT": 60, "ON_ERROR": "deny", "HEADERS": {"user": "X-User"}, "RESPONSE_HEADERS": ["X-Login"]},
 )
 
-urlpatterns = [re_path("", lambda request: HttpResponse("ok"))]
+
+
+def answer(request):
+    told = request.headers.get("X-Answer", "200")
+    if told == "failed":
+        return HttpResponse("ok", headers={"X-Login": told})
+    return HttpResponse("ok", status=int(told))
+
+
+urlpatterns = [re_path("", answer)]
 application = get_wsgi_application()

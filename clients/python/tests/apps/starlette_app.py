@@ -9,11 +9,15 @@ from penstock.asgi import PenstockMiddleware
 
 
 async def answer(request):
-    return PlainTextResponse("ok")
+    told = request.headers.get("X-Answer", "200")
+    if told == "failed":
+        return PlainTextResponse("ok", headers={"X-Login": told})
+    return PlainTextResponse("ok", int(told))
 
 
 app = PenstockMiddleware(
     Starlette(routes=[Route("/{path:path}", answer)]),
     AsyncClient(os.environ["SERVICE_URL"], timeout=60, on_error="deny"),
     headers={"user": "X-User"},
+    response_headers=["X-Login"],
 )
