@@ -40,7 +40,9 @@ func buildImage(t *testing.T) *image {
 	if err := os.Link(program, binary); err != nil {
 		writeFile(t, binary, readFile(t, program))
 	}
-	t.Log(run(t, root, env, filepath.Join(root, "scripts", "image"), dist, "localhost/penstock:test", runtime.GOARCH))
+	out := run(t, root, env, filepath.Join(root, "scripts", "image"), dist, "localhost/penstock:test", runtime.GOARCH)
+	t.Log(out)
+	inspectSizes(t, out, runtime.GOARCH)
 	return b.unpack("localhost/penstock:test")
 }
 

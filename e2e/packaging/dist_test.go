@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -64,7 +65,9 @@ func testIndex(t *testing.T, dist string) {
 	t.Run("index", func(t *testing.T) {
 		buildah, dir := need(t, "buildah", "buildah"), t.TempDir()
 		flags := []string{"--storage-driver", "vfs", "--root", filepath.Join(dir, "storage"), "--runroot", filepath.Join(dir, "run")}
-		t.Log(run(t, root, []string{"BUILDAH_FLAGS=" + strings.Join(flags, " ")}, filepath.Join(root, "scripts", "image"), dist, "localhost/penstock:index"))
+		out := run(t, root, []string{"BUILDAH_FLAGS=" + strings.Join(flags, " ")}, filepath.Join(root, "scripts", "image"), dist, "localhost/penstock:index")
+		t.Log(out)
+		inspectSizes(t, out, "amd64", "arm64")
 		index := run(t, root, nil, buildah, append(flags, "manifest", "inspect", "localhost/penstock:index")...)
 		for _, arch := range []string{"amd64", "arm64"} {
 			if !strings.Contains(index, `"architecture": "`+arch+`"`) {
@@ -72,6 +75,16 @@ func testIndex(t *testing.T, dist string) {
 			}
 		}
 	})
+}
+
+// inspectSizes checks that scripts/image prints how large the image of each architecture is.
+func inspectSizes(t *testing.T, out string, archs ...string) {
+	t.Helper()
+	for _, arch := range archs {
+		if !regexp.MustCompile(`(?m)^image linux/` + arch + `: [0-9a-f]{64} [0-9.]+ MB$`).MatchString(out) {
+			t.Errorf("no size of the image for %s:\n%s", arch, out)
+		}
+	}
 }
 
 // sums returns the hash of every file below a directory.
