@@ -24,6 +24,7 @@ type Gateway struct {
 	sources  func() []attribute.Source
 	tls      *listener.Certificates // nil: plain HTTP
 	h2c      bool
+	fast     bool
 
 	keepSlashes bool
 
@@ -52,7 +53,7 @@ type Gateway struct {
 // New returns a gateway. The error lists everything that is wrong with the options.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{limits: o.Limits, timeouts: o.Timeouts, reader: o.Reader, sources: o.Sources, tls: o.TLS, h2c: o.H2C, keepSlashes: o.KeepEscapedSlashes, log: o.Log}
-	g.around, g.trace = o.Around, o.Trace
+	g.around, g.trace, g.fast = o.Around, o.Trace, o.FastPath
 	g.proxyHeader = http.CanonicalHeaderKey(o.ProxyHeader)
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)

@@ -28,6 +28,9 @@ type Options struct {
 	TLS      *listener.Certificates // nil: plain HTTP
 	H2C      bool                   // HTTP/2 without TLS, with prior knowledge
 
+	// FastPath serves common HTTP/1.1 requests by package http1, unless there is TLS. net/http serves all others.
+	FastPath bool
+
 	// KeepEscapedSlashes lets paths with %2F pass unchanged. Servers that decode it to a slash, as nginx does, then
 	// serve a different path than the one that was limited.
 	KeepEscapedSlashes bool

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/connlimit"
+	"github.com/penstock-io/penstock/internal/http1"
 	"github.com/penstock-io/penstock/internal/serverlog"
 )
 
@@ -40,28 +41,64 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		},
 	})
 	l = bounded
-	server := g.newServer(requests)
-	server.ConnState = func(c net.Conn, state http.ConnState) {
-		g.count(state)
-		bounded.ConnState(c, state)
-	}
+	served := g.newFrontServers(requests, bounded)
 	failed := make(chan error, 1)
-	ended.Go(func() { failed <- g.accept(server, l) })
+	ended.Go(func() { failed <- g.accept(served, l) })
 	var err error
 	select {
 	case err = <-failed:
 		err = fmt.Errorf("serve %v: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	return errors.Join(err, g.drain(server, l, abandon))
+	return errors.Join(err, g.drain(served, l, abandon))
+}
+
+// frontServers serve one listener.
+type frontServers struct {
+	common *http1.Server // of common requests; nil: all are the other's
+	rest   *http.Server
+}
+
+func (g *Gateway) newFrontServers(requests context.Context, bounded *connlimit.Listener) frontServers {
+	s := frontServers{rest: g.newServer(requests)}
+	s.rest.ConnState = func(c net.Conn, state http.ConnState) {
+		if _, handed := c.(*http1.Handed); !handed || state != http.StateNew { // else it is counted already
+			g.count(state)
+		}
+		bounded.ConnState(c, state)
+	}
+	if g.fast && g.tls == nil {
+		s.common = http1.New(http1.Options{
+			Handler: s.rest.Handler, Context: requests, First: g.timeouts.ReadHeader, Idle: g.timeouts.Idle, ConnState: s.rest.ConnState, ErrorLog: s.rest.ErrorLog,
+		})
+	}
+	return s
 }
 
 // accept returns when the listener is closed.
-func (g *Gateway) accept(server *http.Server, l net.Listener) error {
-	if g.tls != nil {
-		return server.ServeTLS(l, "", "")
+func (g *Gateway) accept(s frontServers, l net.Listener) error {
+	switch {
+	case g.tls != nil:
+		return s.rest.ServeTLS(l, "", "")
+	case s.common == nil:
+		return s.rest.Serve(l)
 	}
-	return server.Serve(l)
+	go s.rest.Serve(s.common.Rest(l.Addr())) // until it is shut down
+	return s.common.Serve(l)
+}
+
+func (s frontServers) shutdown(ctx context.Context) error {
+	if s.common == nil {
+		return s.rest.Shutdown(ctx)
+	}
+	return errors.Join(s.common.Shutdown(ctx), s.rest.Shutdown(ctx))
+}
+
+func (s frontServers) close() {
+	if s.common != nil {
+		s.common.Close()
+	}
+	s.rest.Close()
 }
 
 func (g *Gateway) newServer(requests context.Context) *http.Server {
@@ -96,9 +133,9 @@ func (g *Gateway) count(state http.ConnState) {
 // endWithin is how long requests that were cut off have to end.
 const endWithin = 10 * time.Second
 
-// drain shuts a server down. It first keeps idle connections open for a while: a client that has just sent its next
+// drain shuts the servers down. It first keeps idle connections open for a while: a client that has just sent its next
 // request must not find its connection closed. The response tells it that this was the last one.
-func (g *Gateway) drain(server *http.Server, l net.Listener, abandon context.CancelFunc) error {
+func (g *Gateway) drain(s frontServers, l net.Listener, abandon context.CancelFunc) error {
 	g.draining.Store(true)
 	l.Close() // it may be closed already
 	ctx := context.Background()
@@ -112,11 +149,11 @@ func (g *Gateway) drain(server *http.Server, l net.Listener, abandon context.Can
 	waitUntil(lingering, func() bool { return g.connections.Load() == 0 })
 
 	var err error
-	if server.Shutdown(ctx) != nil {
+	if s.shutdown(ctx) != nil {
 		err = fmt.Errorf("drain: %d requests had not ended after %v", g.requests.Load(), g.timeouts.Drain)
 	}
 	abandon()
-	server.Close()
+	s.close()
 	ending, cancelEnding := context.WithTimeout(context.Background(), endWithin)
 	defer cancelEnding()
 	waitUntil(ending, func() bool { return g.requests.Load() == 0 })

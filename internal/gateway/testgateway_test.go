@@ -50,6 +50,9 @@ func findLeaks() error {
 // patience is how long tests wait for what must happen.
 const patience = 30 * time.Second
 
+// netHTTPOnly is the environment variable with which net/http serves all requests of the tests.
+const netHTTPOnly = "PENSTOCK_TEST_NET_HTTP_ONLY"
+
 const noRules = "rules: []"
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -75,6 +78,7 @@ type setting struct {
 	listen  net.Listener
 	dial    func(context.Context, string, string) (net.Conn, error) // of upstreams
 	quiet   bool                                                    // requests are not recorded
+	netHTTP bool                                                    // without the fast path
 }
 
 func upstreams(servers ...string) []Upstream { return []Upstream{{URLs: servers}} }
@@ -108,6 +112,7 @@ func newTestGateway(t testing.TB, set setting) *testGateway {
 		t.Fatal(err)
 	}
 	o.Sources = e.Sources
+	o.FastPath = os.Getenv(netHTTPOnly) == "" && !set.netHTTP
 	if s.Gateway, err = New(o); err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (s *Server) newGateway() (serve, error) {
 func gatewayOptions(c *config.Config) gateway.Options {
 	g := &c.Gateway
 	o := gateway.Options{
-		H2C: g.H2C, KeepEscapedSlashes: g.Slashes, ForwardHeaders: g.Headers, Trace: g.Trace,
+		H2C: g.H2C, FastPath: g.FastPath, KeepEscapedSlashes: g.Slashes, ForwardHeaders: g.Headers, Trace: g.Trace,
 		Limits: gateway.Limits{
 			MaxHeaderBytes: int(g.Limits.HeaderBytes), MaxBody: int64(g.Limits.BodyBytes),
 			MaxQueryParameters: g.Limits.QueryParameters, MaxConnections: g.Limits.Connections, ClientShare: c.Listen.Share,

@@ -1,0 +1,172 @@
+package http1
+
+import (
+	"bytes"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+)
+
+// maxFields is how many header lines a common request has at most.
+const maxFields = 100
+
+var endOfHead = []byte("\r\n\r\n")
+
+// headLength returns the length of the head at the beginning of b, with its empty line, or 0 if it is not complete.
+func headLength(b []byte) int {
+	if i := bytes.Index(b, endOfHead); i >= 0 {
+		return i + len(endOfHead)
+	}
+	return 0
+}
+
+// parse fills in the request with a head, which ends with its empty line. It returns false, and may have changed the
+// request, if the head is not one of a common request:
+//
+//   - GET, HEAD, OPTIONS or DELETE of a path, with HTTP/1.1 and single spaces
+//   - lines end with CR LF; each is a name, a colon and a value of printable ASCII, and none is continued
+//   - exactly one Host, of letters, digits and . - _ : [ ]
+//   - no header about a body, the connection or the protocol, except Connection: keep-alive
+func parse(head string, req *http.Request) bool {
+	line, rest, ok := strings.Cut(head, "\r\n")
+	if !ok || !parseRequestLine(line, req) {
+		return false
+	}
+	req.Proto, req.ProtoMajor, req.ProtoMinor = "HTTP/1.1", 1, 1
+	req.Body = http.NoBody
+	return parseFields(rest, req)
+}
+
+func parseRequestLine(line string, req *http.Request) bool {
+	method, rest, _ := strings.Cut(line, " ")
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete:
+	default:
+		return false
+	}
+	target, isHTTP11 := strings.CutSuffix(rest, " HTTP/1.1")
+	if !isHTTP11 || target == "" || target[0] != '/' {
+		return false
+	}
+	req.Method, req.RequestURI = method, target
+	req.URL = parseTarget(target)
+	return req.URL != nil
+}
+
+// parseTarget returns the URL that net/http makes of the target, or nil. A path of plain characters is its own escaped
+// form.
+func parseTarget(target string) *url.URL {
+	plain, query := len(target), -1
+	for i := range len(target) {
+		switch c := target[i]; {
+		case c <= ' ' || c >= 0x7f || c == '#':
+			return nil
+		case c == '?' && query < 0:
+			query = i
+		case query < 0 && !isPlain(c):
+			plain = min(plain, i)
+		}
+	}
+	switch {
+	case query == len(target)-1, plain < len(target):
+		u, err := url.ParseRequestURI(target)
+		if err != nil {
+			return nil
+		}
+		return u
+	case query < 0:
+		return &url.URL{Path: target}
+	}
+	return &url.URL{Path: target[:query], RawQuery: target[query+1:]}
+}
+
+// isPlain reports whether a path contains c as it is: unreserved characters and slashes.
+func isPlain(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '/' || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+// parseFields parses the header lines, up to and with the empty line.
+func parseFields(rest string, req *http.Request) bool {
+	n := strings.Count(rest, "\r\n") - 1
+	if n < 1 || n > maxFields {
+		return false
+	}
+	values := make([]string, n)
+	req.Header = make(http.Header, n)
+	for {
+		line, after, ok := strings.Cut(rest, "\r\n")
+		if !ok {
+			return false
+		}
+		if line == "" {
+			return after == "" && req.Host != ""
+		}
+		name, value, ok := parseField(line)
+		if !ok {
+			return false
+		}
+		switch name {
+		case "Host":
+			if req.Host != "" || !isHost(value) {
+				return false
+			}
+			req.Host = value
+		case "Connection":
+			if !strings.EqualFold(value, "keep-alive") {
+				return false
+			}
+			fallthrough
+		default:
+			if lines := req.Header[name]; lines != nil {
+				req.Header[name] = append(lines, value)
+				break
+			}
+			values[0] = value
+			req.Header[name], values = values[:1:1], values[1:]
+		}
+		rest = after
+	}
+}
+
+// parseField splits a header line. It returns false for headers that are not common.
+func parseField(line string) (name, value string, ok bool) {
+	colon := strings.IndexByte(line, ':')
+	if colon < 1 {
+		return "", "", false
+	}
+	for i := range colon {
+		if !isToken[line[i]] {
+			return "", "", false
+		}
+	}
+	for i := colon + 1; i < len(line); i++ {
+		if c := line[i]; (c < ' ' || c >= 0x7f) && c != '\t' {
+			return "", "", false
+		}
+	}
+	name = textproto.CanonicalMIMEHeaderKey(line[:colon])
+	switch name {
+	case "Content-Length", "Transfer-Encoding", "Trailer", "Te", "Expect", "Upgrade", "Http2-Settings", "Keep-Alive", "Proxy-Connection", "Pragma":
+		return "", "", false
+	}
+	return name, textproto.TrimString(line[colon+1:]), true
+}
+
+// isHost reports whether a Host header is a name or an address, perhaps with a port, and not empty.
+func isHost(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !isPlain(c) && c != ':' && c != '[' && c != ']' || c == '/' || c == '~' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isToken are the characters of the names of headers, by RFC 9110.
+var isToken = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c != '/' && isPlain(byte(c)) || c < 0x80 && strings.IndexByte("!#$%&'*+^`|", byte(c)) >= 0
+	}
+	return t
+}()
