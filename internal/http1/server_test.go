@@ -159,8 +159,11 @@ var responses = map[string]http.HandlerFunc{
 		w.Header().Set("ETag", "x")
 		w.WriteHeader(http.StatusNotModified)
 	},
-	"text":      func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") },
-	"html":      func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>"); io.WriteString(w, "</html>") },
+	"text": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") },
+	"html": func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "<html>")
+		io.WriteString(w, "</html>")
+	},
 	"2 KiB":     func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("a", maxPending)) },
 	"2 KiB + 1": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("a", maxPending+1)) },
 	"pieces": func(w http.ResponseWriter, _ *http.Request) {
