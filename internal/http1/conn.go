@@ -139,7 +139,7 @@ func (c *conn) answer(ctx *requestContext, req *http.Request) (reusable bool) {
 		ctx.end()
 		c.unwatch()
 		if p := recover(); p != nil {
-			if p != http.ErrAbortHandler {
+			if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
 				c.server.options.ErrorLog.Printf("http: panic serving %v: %v\n%s", c.remote, p, debug.Stack())
 			}
 			w.flush() // the client sees that the rest is missing

@@ -214,12 +214,8 @@ func (w *response) begin(first []byte, isAll bool) {
 	if !w.hasDate {
 		b = append(w.conn.server.appendDate(append(b, "Date: "...), time.Now()), "\r\n"...)
 	}
-	if isAll && !w.hasTrailers && w.length < 0 && allowsBody(w.status) && (!w.isHead || len(first) > 0) {
-		w.length = int64(len(first))
-		b = append(strconv.AppendInt(append(b, "Content-Length: "...), w.length, 10), "\r\n"...)
-	}
-	if !w.hasType && !w.isEncoded && len(first) > 0 && allowsBody(w.status) {
-		b = append(append(append(b, "Content-Type: "...), http.DetectContentType(first)...), "\r\n"...)
+	if allowsBody(w.status) {
+		b = w.appendBodyFields(b, first, isAll)
 	}
 	if w.conn.server.stopping.Load() && !w.closes {
 		w.closes = true
@@ -229,6 +225,18 @@ func (w *response) begin(first []byte, isAll bool) {
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
 	}
 	*w.buffer = append(b, "\r\n"...)
+}
+
+// appendBodyFields appends the length and the type of a body, if the handler has not said them and they are known.
+func (w *response) appendBodyFields(b, first []byte, isAll bool) []byte {
+	if isAll && !w.hasTrailers && w.length < 0 && (!w.isHead || len(first) > 0) {
+		w.length = int64(len(first))
+		b = append(strconv.AppendInt(append(b, "Content-Length: "...), w.length, 10), "\r\n"...)
+	}
+	if !w.hasType && !w.isEncoded && len(first) > 0 {
+		b = append(append(append(b, "Content-Type: "...), http.DetectContentType(first)...), "\r\n"...)
+	}
+	return b
 }
 
 func (w *response) Write(p []byte) (int, error) {
