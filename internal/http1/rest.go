@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Rest returns the listener of the connections that are handed over. Its address is of no importance. When it is
+// Rest returns the listener of the connections that are handed over. When it is
 // closed, connections that would be handed over are closed instead.
 func (s *Server) Rest(addr net.Addr) net.Listener { return &rest{s, addr} }
 
@@ -64,7 +64,7 @@ func (h *Handed) Read(p []byte) (int, error) {
 	return h.Conn.Read(p)
 }
 
-// SetReadDeadline keeps the deadline of the first head: it must not begin anew because the connection is handed over.
+// SetReadDeadline keeps the deadline of the first head: it does not start again when the connection is handed over.
 func (h *Handed) SetReadDeadline(t time.Time) error {
 	if until := h.until; !until.IsZero() {
 		h.until = time.Time{}
