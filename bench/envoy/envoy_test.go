@@ -76,13 +76,13 @@ func TestProcessorTime(t *testing.T) {
 func TestTables(t *testing.T) {
 	b := &bench{keys: []string{"a"}}
 	for i, c := range contestants("") {
-		r := &runner{contestant: c, samples: map[string]map[string][]float64{}}
+		r := &runner{contestant: c, Samples: report.Samples{}}
 		for _, n := range callers {
-			r.note("allowed", perSecond(n), float64(1000*(len(contestants(""))-i)))
+			r.Add("allowed", perSecond(n), float64(1000*(len(contestants(""))-i)))
 		}
 		for _, figure := range []string{serverCPU, redisCPU, p50, p99} {
-			r.note("allowed", figure, float64(i+1))
-			r.note("allowed", scheduled+figure, float64(i+1))
+			r.Add("allowed", figure, float64(i+1))
+			r.Add("allowed", scheduled+figure, float64(i+1))
 		}
 		b.runners = append(b.runners, r)
 	}

@@ -18,20 +18,9 @@ var callers = []int{16, 64, 256}
 // A runner is a running contestant, with its results by traffic and figure.
 type runner struct {
 	contestant
-	server  *server
-	askers  map[string]*loadTarget
-	samples map[string]map[string][]float64
-}
-
-func (r *runner) note(traffic, figure string, v float64) {
-	if r.samples[traffic] == nil {
-		r.samples[traffic] = map[string][]float64{}
-	}
-	r.samples[traffic][figure] = append(r.samples[traffic][figure], v)
-}
-
-func (r *runner) median(traffic, figure string) float64 {
-	return report.Median(r.samples[traffic][figure])
+	server *server
+	askers map[string]*loadTarget
+	report.Samples
 }
 
 // Options configure how much is measured.
@@ -91,7 +80,7 @@ func (b *bench) start(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		r := &runner{c, s, map[string]*loadTarget{}, map[string]map[string][]float64{}}
+		r := &runner{c, s, map[string]*loadTarget{}, report.Samples{}}
 		b.runners = append(b.runners, r)
 		if err := check(ctx, s); err != nil {
 			return fmt.Errorf("check %s: %w", c.name, err)
@@ -153,12 +142,12 @@ func (r *runner) atFullSpeed(ctx context.Context, t traffic, load redis.Load) er
 	if err != nil {
 		return err
 	}
-	r.note(t.name, perSecond(load.Callers), served.PerSecond())
+	r.Add(t.name, perSecond(load.Callers), served.PerSecond())
 	if load.Callers != callers[len(callers)-1] {
 		return nil
 	}
-	r.note(t.name, p50, float64(served.Latency.ValueAtPercentile(50))/1e3)
-	r.note(t.name, p99, float64(served.Latency.ValueAtPercentile(99))/1e3)
+	r.Add(t.name, p50, float64(served.Latency.ValueAtPercentile(50))/1e3)
+	r.Add(t.name, p99, float64(served.Latency.ValueAtPercentile(99))/1e3)
 	return r.noteUsed(t.name, "", before, served.Decisions)
 }
 
@@ -168,8 +157,8 @@ func (r *runner) noteUsed(traffic, prefix string, before cpuTime, decisions int6
 		return err
 	}
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(decisions) }
-	r.note(traffic, prefix+serverCPU, each(after.server-before.server))
-	r.note(traffic, prefix+redisCPU, each(after.redis-before.redis))
+	r.Add(traffic, prefix+serverCPU, each(after.server-before.server))
+	r.Add(traffic, prefix+redisCPU, each(after.redis-before.redis))
 	return nil
 }
 
@@ -195,7 +184,7 @@ func (b *bench) atFixedInstants(ctx context.Context, t traffic) (rate float64, e
 // saturation returns the most decisions per second, over all numbers of clients.
 func (r *runner) saturation(traffic string) (most float64) {
 	for _, n := range callers {
-		most = max(most, r.median(traffic, perSecond(n)))
+		most = max(most, r.Median(traffic, perSecond(n)))
 	}
 	return most
 }
@@ -209,7 +198,7 @@ func (r *runner) atFixedInstants(ctx context.Context, t traffic, loop latency.Op
 	if err != nil {
 		return err
 	}
-	r.note(t.name, scheduled+p50, float64(waited.Latency.ValueAtPercentile(50))/1e3)
-	r.note(t.name, scheduled+p99, float64(waited.Latency.ValueAtPercentile(99))/1e3)
+	r.Add(t.name, scheduled+p50, float64(waited.Latency.ValueAtPercentile(50))/1e3)
+	r.Add(t.name, scheduled+p99, float64(waited.Latency.ValueAtPercentile(99))/1e3)
 	return r.noteUsed(t.name, scheduled, before, int64(loop.PerSecond*loop.Duration.Seconds()))
 }

@@ -51,7 +51,7 @@ func (b *bench) table(t traffic, title, prefix string, columns []report.Column) 
 			if c.Name == saturation {
 				row.Values = append(row.Values, r.saturation(t.name))
 			} else {
-				row.Values = append(row.Values, r.median(t.name, prefix+c.Name))
+				row.Values = append(row.Values, r.Median(t.name, prefix+c.Name))
 			}
 		}
 		table.Rows = append(table.Rows, row)

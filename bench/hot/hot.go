@@ -26,11 +26,11 @@ const members = 3 // nodes that share a hot key
 
 // bench holds the nodes, connected to one server, and the results by row and figure.
 type bench struct {
-	options  Options
-	addr     string
-	nodes    []*node
-	runs     map[string][]byte // of the script, by ceiling
-	samples  map[string]map[string][]float64
+	options Options
+	addr    string
+	nodes   []*node
+	runs    map[string][]byte // of the script, by ceiling
+	report.Samples
 	progress *report.Progress
 }
 
@@ -42,7 +42,7 @@ func Measure(ctx context.Context, o Options) (s report.Section, err error) {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	b := &bench{options: o, addr: server.Addr, samples: map[string]map[string][]float64{}}
+	b := &bench{options: o, addr: server.Addr, Samples: report.Samples{}}
 	b.progress = report.Begin(o.Stderr, "hot", 1+o.Repeat*(len(crowds)*len(ways)+len(ceilings)+len(b.scenes())))
 	defer b.progress.End()
 	defer b.close()
@@ -110,15 +110,6 @@ func (b *bench) close() {
 	}
 }
 
-func (b *bench) note(row, figure string, v float64) {
-	if b.samples[row] == nil {
-		b.samples[row] = map[string][]float64{}
-	}
-	b.samples[row][figure] = append(b.samples[row][figure], v)
-}
-
-func (b *bench) median(row, figure string) float64 { return report.Median(b.samples[row][figure]) }
-
 // Figures.
 const (
 	rate     = "decisions"
@@ -168,9 +159,9 @@ func costOf(before, after usage, decisions int64) cost {
 }
 
 func (b *bench) noteCost(row string, c cost) {
-	b.note(row, asked, c.asked)
-	b.note(row, calls, c.calls)
-	b.note(row, redisCPU, c.micros)
+	b.Add(row, asked, c.asked)
+	b.Add(row, calls, c.calls)
+	b.Add(row, redisCPU, c.micros)
 }
 
 // run puts a load on nodes.
@@ -185,13 +176,4 @@ func (b *bench) run(ctx context.Context, l load) (loadResult, cost, error) {
 	}
 	after, err := b.usage()
 	return s, costOf(before, after, s.decisions), err
-}
-
-// row fills a row of a table with the medians of its columns' figures.
-func (b *bench) row(name string, role report.Role, columns []report.Column) report.Row {
-	r := report.Row{Name: name, Role: role}
-	for _, c := range columns {
-		r.Values = append(r.Values, b.median(name, c.Name))
-	}
-	return r
 }

@@ -63,11 +63,11 @@ func (b *bench) play(ctx context.Context, sc keyLoad, user string) error {
 	if err := s.check(sc.limit); err != nil {
 		return err
 	}
-	b.note(sc.name, rate, s.perSecond())
-	b.note(sc.name, p50, s.micros(50))
-	b.note(sc.name, p99, s.micros(99))
+	b.Add(sc.name, rate, s.perSecond())
+	b.Add(sc.name, p50, s.micros(50))
+	b.Add(sc.name, p99, s.micros(99))
 	if sc.name == reached {
-		b.note(sc.name, fullest, float64(s.fullest())/float64(sc.limit)*100)
+		b.Add(sc.name, fullest, float64(s.fullest())/float64(sc.limit)*100)
 	}
 	b.noteCost(sc.name, c)
 	return nil
@@ -95,19 +95,19 @@ func (b *bench) addNodes(s *report.Section) {
 		Columns: columns,
 	}
 	for _, sc := range b.scenes() {
-		t.Rows = append(t.Rows, b.row(sc.name, report.Ours, columns))
+		t.Rows = append(t.Rows, b.Row(sc.name, report.Ours, "", columns))
 		s.Goals = append(s.Goals, report.Goal{
-			Name: "hot: asked of Redis per decision, " + sc.name, Bound: report.Below, Want: sc.asked, Measured: b.median(sc.name, asked),
+			Name: "hot: asked of Redis per decision, " + sc.name, Bound: report.Below, Want: sc.asked, Measured: b.Median(sc.name, asked),
 		})
 	}
 	s.Tables = append(s.Tables, t)
 	s.Goals = append(s.Goals,
 		report.Goal{
 			Name: fmt.Sprintf("hot: decisions/s on one key, %d nodes, leased", members), Bound: report.AtLeast, Want: 400_000, Unit: "/s",
-			Measured: b.median(withRoom, rate),
+			Measured: b.Median(withRoom, rate),
 		},
 		report.Goal{
 			Name: fmt.Sprintf("hot: most that passed in a window, %d nodes, leased", members), Bound: report.AtMost, Want: 100, Unit: "% of the limit",
-			Measured: slices.Max(append([]float64{0}, b.samples[reached][fullest]...)),
+			Measured: slices.Max(append([]float64{0}, b.Samples[[2]string{reached, fullest}]...)),
 		})
 }

@@ -67,9 +67,9 @@ func (b *bench) along(ctx context.Context, w path, callers int) error {
 	if n := s.admitted(); n != want {
 		return fmt.Errorf("%d of %d calls passed, and %d should have", n, s.decisions, want)
 	}
-	b.note(w.name, by(rate, callers), s.perSecond())
-	b.note(w.name, by(p50, callers), s.micros(50))
-	b.note(w.name, by(p99, callers), s.micros(99))
+	b.Add(w.name, by(rate, callers), s.perSecond())
+	b.Add(w.name, by(p50, callers), s.micros(50))
+	b.Add(w.name, by(p99, callers), s.micros(99))
 	if callers == most {
 		b.noteCost(w.name, c)
 	}
@@ -116,7 +116,7 @@ func (b *bench) atCeiling(ctx context.Context, name string) error {
 	c.asked = 1
 	b.noteCost(name, c)
 	for _, callers := range crowds { // the figure that theirs is compared with
-		b.note(name, by(rate, callers), float64(decisions)/elapsed.Seconds())
+		b.Add(name, by(rate, callers), float64(decisions)/elapsed.Seconds())
 	}
 	return nil
 }
@@ -131,16 +131,16 @@ func (b *bench) addPaths(s *report.Section) {
 	s.Goals = append(s.Goals,
 		report.Goal{
 			Name: fmt.Sprintf("hot: exact decisions/s, %d callers, vs %s", most, oneEach), Bound: report.AtLeast, Want: 1, Unit: "×",
-			Measured: b.median(exact, by(rate, most)) / b.median(oneEach, by(rate, most)),
+			Measured: b.Median(exact, by(rate, most)) / b.Median(oneEach, by(rate, most)),
 		},
 		report.Goal{ // how close the store gets to the ceiling, whatever else uses the processors
 			Name: fmt.Sprintf("hot: Redis CPU per exact decision, %d callers, vs %s", most, manyEach), Bound: report.AtMost, Want: 1.5, Unit: "×",
-			Measured: b.median(exact, redisCPU) / b.median(manyEach, redisCPU),
+			Measured: b.Median(exact, redisCPU) / b.Median(manyEach, redisCPU),
 		})
 	for _, w := range ways {
 		s.Goals = append(s.Goals, report.Goal{
 			Name: fmt.Sprintf("hot: p99, %s, %d callers", w.name, some), Bound: report.Below, Want: 2, Unit: " ms",
-			Measured: b.median(w.name, by(p99, some)) / 1e3,
+			Measured: b.Median(w.name, by(p99, some)) / 1e3,
 		})
 	}
 }
@@ -158,11 +158,11 @@ func columnsBy(figure string, c report.Column) (columns []report.Column) {
 func (b *bench) pathTable(title string, columns []report.Column, withCeilings bool) report.Table {
 	t := report.Table{Title: title, Columns: columns}
 	for _, w := range ways {
-		t.Rows = append(t.Rows, b.row(w.name, report.Ours, columns))
+		t.Rows = append(t.Rows, b.Row(w.name, report.Ours, "", columns))
 	}
 	if withCeilings {
 		for _, name := range ceilings {
-			t.Rows = append(t.Rows, b.row(name, report.Ceiling, columns))
+			t.Rows = append(t.Rows, b.Row(name, report.Ceiling, "", columns))
 		}
 	}
 	return t

@@ -26,7 +26,7 @@ const companions = 4
 
 func overNetworks(ctx context.Context, addr string, o Options, progress *report.Progress, s *report.Section) error {
 	t := report.Table{Title: "Median latency with the network's round trip made longer"}
-	samples := map[string][]float64{}
+	samples := report.Samples{}
 	for _, roundTrip := range networks() {
 		t.Columns = append(t.Columns, report.Column{Name: fmt.Sprintf("+%v", roundTrip), Unit: "ms", Better: report.Less, Against: remote.FourTrips})
 	}
@@ -38,8 +38,7 @@ func overNetworks(ctx context.Context, addr string, o Options, progress *report.
 				if err != nil {
 					return fmt.Errorf("%s, +%v: %w", name, roundTrip, err)
 				}
-				id := fmt.Sprint(name, roundTrip)
-				samples[id] = append(samples[id], median)
+				samples.Add(name, fmt.Sprintf("+%v", roundTrip), median)
 			}
 		}
 	}
@@ -48,11 +47,7 @@ func overNetworks(ctx context.Context, addr string, o Options, progress *report.
 		if err != nil {
 			return err
 		}
-		row := report.Row{Name: name, Role: c.Role}
-		for _, roundTrip := range networks() {
-			row.Values = append(row.Values, report.Median(samples[fmt.Sprint(name, roundTrip)]))
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, samples.Row(name, c.Role, "", t.Columns))
 	}
 	for i, roundTrip := range networks() {
 		lower := 100 * (1 - t.Value(remote.OurLog, i)/t.Value(remote.FourTrips, i))

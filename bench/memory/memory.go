@@ -31,9 +31,6 @@ type cell struct {
 	procs   int
 }
 
-// sample names the repeats of one figure.
-type sample struct{ contestant, cell string }
-
 func cells() []cell {
 	var all []cell
 	for _, p := range []inprocess.Pattern{inprocess.Hot, inprocess.Uniform, inprocess.Zipf} {
@@ -50,7 +47,7 @@ func Measure(o Options) (s report.Section, err error) {
 	contestants, columns := inprocess.Contestants(), cells()
 	progress := report.Begin(o.Stderr, "memory", len(contestants)*(2+len(columns)*o.Repeat))
 	defer progress.End()
-	f := field{options: o, elapsed: map[sample][]float64{}, cpu: map[sample][]float64{}, progress: progress}
+	f := field{options: o, elapsed: report.Samples{}, cpu: report.Samples{}, progress: progress}
 	defer func() { err = errors.Join(err, f.close()) }()
 	for _, c := range contestants {
 		child, err := inprocess.Spawn(c.Name)
@@ -78,8 +75,8 @@ type runner struct {
 type field struct {
 	options  Options
 	runners  []runner
-	elapsed  map[sample][]float64 // ns per request
-	cpu      map[sample][]float64
+	elapsed  report.Samples // ns per request
+	cpu      report.Samples
 	progress *report.Progress
 }
 
@@ -130,23 +127,18 @@ func (f *field) visit(r runner, c cell) error {
 	if ran.Allowed != want {
 		return fmt.Errorf("%s, %s: %d of %d calls passed, want %d: it is not in the state to be measured", r.name, c.name, ran.Allowed, ran.Calls, want)
 	}
-	k := sample{r.name, c.name}
-	f.elapsed[k] = append(f.elapsed[k], ran.PerCall())
-	f.cpu[k] = append(f.cpu[k], ran.CPUPerCall())
+	f.elapsed.Add(r.name, c.name, ran.PerCall())
+	f.cpu.Add(r.name, c.name, ran.CPUPerCall())
 	return nil
 }
 
-func (f *field) table(title string, samples map[sample][]float64, columns []cell) report.Table {
+func (f *field) table(title string, samples report.Samples, columns []cell) report.Table {
 	t := report.Table{Title: title}
 	for _, c := range columns {
 		t.Columns = append(t.Columns, report.Column{Name: c.name, Unit: "ns", Better: report.Less})
 	}
 	for _, c := range inprocess.Contestants() {
-		row := report.Row{Name: c.Name, Role: c.Role}
-		for _, col := range columns {
-			row.Values = append(row.Values, report.Median(samples[sample{c.Name, col.name}]))
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, samples.Row(c.Name, c.Role, "", t.Columns))
 	}
 	t.AgainstBestPeer()
 	return t

@@ -42,21 +42,13 @@ func cells() []cell {
 	return all
 }
 
-// A figure is one thing measured in a cell.
-type figure int
-
+// Figures that are measured in a cell.
 const (
-	perSecond figure = iota
-	p50
-	p99
-	serverMicros
+	perSecond    = "decisions a second, "
+	p50          = "p50, "
+	p99          = "p99, "
+	serverMicros = "processor time, "
 )
-
-// sample identifies a figure, its cell and its contestant.
-type sample struct {
-	contestant, cell string
-	figure           figure
-}
 
 // Measure runs the benchmark.
 func Measure(ctx context.Context, o Options) (s report.Section, err error) {
@@ -65,7 +57,7 @@ func Measure(ctx context.Context, o Options) (s report.Section, err error) {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	b := bench{options: o, addr: server.Addr, samples: map[sample][]float64{}, gaveUp: map[string]int64{}, keys: Keys(o.Keys)}
+	b := bench{options: o, addr: server.Addr, samples: report.Samples{}, gaveUp: map[string]int64{}, keys: Keys(o.Keys)}
 	steps := 1
 	for _, c := range cells() {
 		steps += c.turns() * o.Repeat
@@ -102,7 +94,7 @@ type bench struct {
 	addr     string
 	keys     []string
 	runners  []runner
-	samples  map[sample][]float64
+	samples  report.Samples
 	gaveUp   map[string]int64
 	progress *report.Progress
 }
@@ -169,10 +161,7 @@ func (b *bench) visit(ctx context.Context, r runner, c cell) error {
 	if err != nil {
 		return err
 	}
-	note := func(f figure, v float64) {
-		k := sample{r.Name, c.name, f}
-		b.samples[k] = append(b.samples[k], v)
-	}
+	note := func(figure string, v float64) { b.samples.Add(r.Name, figure+c.name, v) }
 	note(perSecond, served.PerSecond())
 	note(p50, float64(served.Latency.ValueAtPercentile(50))/1e3)
 	note(p99, float64(served.Latency.ValueAtPercentile(99))/1e3)
@@ -210,7 +199,7 @@ func (b *bench) section() report.Section {
 	return s
 }
 
-func (b *bench) table(f figure, column report.Column, title string) report.Table {
+func (b *bench) table(figure string, column report.Column, title string) report.Table {
 	t := report.Table{Title: title}
 	column.Against = remote.RedisRate
 	for _, c := range cells() {
@@ -218,11 +207,7 @@ func (b *bench) table(f figure, column report.Column, title string) report.Table
 		t.Columns = append(t.Columns, column)
 	}
 	for _, r := range b.runners {
-		row := report.Row{Name: r.Name, Role: r.Role}
-		for _, c := range cells() {
-			row.Values = append(row.Values, report.Median(b.samples[sample{r.Name, c.name, f}]))
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, b.samples.Row(r.Name, r.Role, figure, t.Columns))
 	}
 	return t
 }
