@@ -26,6 +26,9 @@ type node struct {
 	done chan error // what Run returned
 }
 
+// impatient shortens the timeout of Redis, for tests in which it does not answer.
+func impatient(yaml string) string { return strings.Replace(yaml, "timeout: 20s", "timeout: 2s", 1) }
+
 // startNode runs a server on free ports until the test ends, with additional configuration.
 func startNode(t *testing.T, yaml string) *node {
 	t.Helper()

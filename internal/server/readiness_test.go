@@ -13,7 +13,7 @@ import (
 // reports it.
 func TestIdleNodeNoticesDeadRedis(t *testing.T) {
 	redis := redistest.Start(t)
-	n := startNode(t, nodetest.OnRedis("single", redis.Addr)+"listen: {health: '127.0.0.1:0'}\nrules: {file: "+nodetest.RulesFile(t, "rules: []")+"}\n")
+	n := startNode(t, impatient(nodetest.OnRedis("single", redis.Addr))+"listen: {health: '127.0.0.1:0'}\nrules: {file: "+nodetest.RulesFile(t, "rules: []")+"}\n")
 	all := func(want string) func() bool {
 		return func() bool {
 			for _, name := range []string{"admin", "http", "health"} {

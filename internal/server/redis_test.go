@@ -93,7 +93,7 @@ func TestSilentRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	n := startNode(t, nodetest.OnRedis("single", silent.Addr().String())+"rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 2))+"}")
+	n := startNode(t, impatient(nodetest.OnRedis("single", silent.Addr().String()))+"rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 2))+"}")
 	if v := n.check(`{"user": "u1"}`); !v.Allowed || v.Quality != "local" {
 		t.Errorf("got %+v", v)
 	}
