@@ -30,8 +30,8 @@ func TestNoRequestFailsBeforeItsTime(t *testing.T) {
 	} {
 		t.Run(string(test.mode), func(t *testing.T) {
 			addresses, pause, resume := test.addr()
-			// A connection that owes replies for ConnectTimeout is closed, and the requests on it fail however young they
-			// are. It is longer than a busy machine needs to start all requests of a round.
+			// A connection that owes replies for ConnectTimeout is closed, and the requests on it fail however young
+			// they are. It is longer than a busy machine needs to start all requests of a round.
 			store := dialHasty(t, redisstore.Options{Addresses: addresses, Mode: test.mode, Timeout: timeout, ConnectTimeout: time.Minute})
 			m := spacious()
 			for range 3 {
