@@ -45,6 +45,9 @@ func (c *adminUser) ask(ctx context.Context, method, path, body string) int {
 // requests. The node stays small and serves an operator all the while. The long suite sends all of them, and
 // larger ones.
 func TestViewerCannotExhaustTheNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends documents for 20 s")
+	}
 	cheap, dear, most := 4<<20, 128<<10, 512<<20
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		dear, most = 4<<20, 1<<30
