@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -60,25 +61,18 @@ not seen recently are counted as unknown.`,
 }
 
 func (a *app) tellBans(found *admin.Bans, note string) error {
-	if a.json() {
-		return a.writeJSON(found)
-	}
-	table := newTable(a.stdout, "RULE\tKEY\tUNTIL\tBANS\tAUTHOR\tREASON")
-	for _, b := range found.Bans {
-		key := b.Subject
-		if b.Key != nil {
-			key = keyText(b.Key)
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", b.Rule, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), b.Bans,
-			spelling.Printable(cmp.Or(b.Author, "-")), spelling.Printable(cmp.Or(b.Reason, "-")))
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprint(a.stderr, spelling.Count(len(found.Bans), "ban"))
+	counted := spelling.Count(len(found.Bans), "ban")
 	if found.Unknown > 0 {
-		fmt.Fprintf(a.stderr, ", %s not checked: the store keeps only the beginning of the hash", spelling.Count(found.Unknown, "unknown client"))
+		counted += fmt.Sprintf(", %s not checked: the store keeps only the beginning of the hash", spelling.Count(found.Unknown, "unknown client"))
 	}
-	fmt.Fprintln(a.stderr, note)
-	return nil
+	return a.show(found, "RULE\tKEY\tUNTIL\tBANS\tAUTHOR\tREASON", counted+note+"\n", func(table io.Writer) {
+		for _, b := range found.Bans {
+			key := b.Subject
+			if b.Key != nil {
+				key = keyText(b.Key)
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", b.Rule, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), b.Bans,
+				spelling.Printable(cmp.Or(b.Author, "-")), spelling.Printable(cmp.Or(b.Reason, "-")))
+		}
+	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -130,18 +131,15 @@ func newBlockListCommand(a *app) *cobra.Command {
 }
 
 func (a *app) tellBlocks(found *admin.Blocks) error {
-	if a.json() {
-		return a.writeJSON(found)
-	}
-	table := newTable(a.stdout, "ID\tKEY\tUNTIL\tAUTHOR\tREASON")
-	for _, b := range found.Blocks {
-		key := keyText(b.Key)
-		if b.Domain != "" {
-			key += " domain=" + b.Domain
+	return a.show(found, "ID\tKEY\tUNTIL\tAUTHOR\tREASON", "", func(table io.Writer) {
+		for _, b := range found.Blocks {
+			key := keyText(b.Key)
+			if b.Domain != "" {
+				key += " domain=" + b.Domain
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), spelling.Printable(b.Author), spelling.Printable(b.Reason))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), spelling.Printable(b.Author), spelling.Printable(b.Reason))
-	}
-	return table.Flush()
+	})
 }
 
 func newBlockLiftCommand(a *app) *cobra.Command {

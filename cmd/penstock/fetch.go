@@ -29,6 +29,20 @@ func newTable(w io.Writer, columns string) *tabwriter.Writer {
 	return table
 }
 
+// show prints a value: as JSON, or as a table whose rows the function writes, and then the note for people.
+func (a *app) show(value any, columns, note string, rows func(table io.Writer)) error {
+	if a.json() {
+		return a.writeJSON(value)
+	}
+	table := newTable(a.stdout, columns)
+	rows(table)
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprint(a.stderr, note)
+	return nil
+}
+
 // listFlags are those of a command that lists page by page.
 type listFlags struct {
 	adminFlags

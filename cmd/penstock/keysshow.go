@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -43,22 +44,15 @@ A listing reads the whole store page by page, without blocking it.`,
 }
 
 func (a *app) tellKeys(found *admin.Keys, note string) error {
-	if a.json() {
-		return a.writeJSON(found)
-	}
-	table := newTable(a.stdout, "SUBJECT\tKEY")
-	for _, k := range found.Keys {
-		who := "?"
-		if k.Key != nil {
-			who = keyText(k.Key)
+	return a.show(found, "SUBJECT\tKEY", spelling.Count(len(found.Keys), "caller")+note+"\n", func(table io.Writer) {
+		for _, k := range found.Keys {
+			who := "?"
+			if k.Key != nil {
+				who = keyText(k.Key)
+			}
+			fmt.Fprintf(table, "%s\t%s\n", k.Subject, who)
 		}
-		fmt.Fprintf(table, "%s\t%s\n", k.Subject, who)
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(a.stderr, "%s%s\n", spelling.Count(len(found.Keys), "caller"), note)
-	return nil
+	})
 }
 
 func newKeysShowCommand(a *app) *cobra.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"text/tabwriter"
 	"time"
@@ -172,25 +173,22 @@ there is one node.`,
 }
 
 func (a *app) tellNodes(found *admin.Nodes, now time.Time) error {
-	if a.json() {
-		return a.writeJSON(found)
-	}
-	table := newTable(a.stdout, "NODE\tVERSION\tUP\tRULES\tQUALITY\tREQUESTS/S\tDENIED/S\tHEARD")
-	for _, n := range found.Nodes {
-		heard := fmt.Sprintf("%.0fs ago", n.Heard)
-		if n.Self {
-			heard = "this node"
+	return a.show(found, "NODE\tVERSION\tUP\tRULES\tQUALITY\tREQUESTS/S\tDENIED/S\tHEARD", "", func(table io.Writer) {
+		for _, n := range found.Nodes {
+			heard := fmt.Sprintf("%.0fs ago", n.Heard)
+			if n.Self {
+				heard = "this node"
+			}
+			if n.Silent {
+				heard += ", silent"
+			}
+			if n.About == nil {
+				fmt.Fprintf(table, "%s\t?\t?\t?\t?\t?\t?\t%s\n", spelling.Printable(n.ID), heard)
+				continue
+			}
+			b := n.About
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d, %s\t%s\t%.1f\t%.1f\t%s\n", spelling.Printable(b.Name), spelling.Printable(b.Version), shortDuration(now.Sub(b.Started)),
+				b.RulesVersion, b.Rules, b.Quality, b.Calls, b.Denied, heard)
 		}
-		if n.Silent {
-			heard += ", silent"
-		}
-		if n.About == nil {
-			fmt.Fprintf(table, "%s\t?\t?\t?\t?\t?\t?\t%s\n", spelling.Printable(n.ID), heard)
-			continue
-		}
-		b := n.About
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d, %s\t%s\t%.1f\t%.1f\t%s\n", spelling.Printable(b.Name), spelling.Printable(b.Version), shortDuration(now.Sub(b.Started)),
-			b.RulesVersion, b.Rules, b.Quality, b.Calls, b.Denied, heard)
-	}
-	return table.Flush()
+	})
 }

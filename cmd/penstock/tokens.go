@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -53,19 +54,16 @@ func newTokensListCommand(a *app) *cobra.Command {
 }
 
 func (a *app) tellTokens(found *admin.Tokens) error {
-	if a.json() {
-		return a.writeJSON(found)
-	}
-	table := newTable(a.stdout, "ID\tNAME\tUSER\tROLE\tSCOPES\tEXPIRES\tLAST USED")
-	for _, t := range found.Tokens {
-		expires := timeOrNever(t.Expires)
-		if t.Expired {
-			expires += " (expired)"
+	return a.show(found, "ID\tNAME\tUSER\tROLE\tSCOPES\tEXPIRES\tLAST USED", "", func(table io.Writer) {
+		for _, t := range found.Tokens {
+			expires := timeOrNever(t.Expires)
+			if t.Expired {
+				expires += " (expired)"
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%v\t%s\t%s\t%s\n", t.ID, t.Name, cmp.Or(t.User, "-"), t.Role,
+				cmp.Or(strings.Join(t.Scopes, ","), "all"), expires, timeOrNever(t.Used))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%v\t%s\t%s\t%s\n", t.ID, t.Name, cmp.Or(t.User, "-"), t.Role,
-			cmp.Or(strings.Join(t.Scopes, ","), "all"), expires, timeOrNever(t.Used))
-	}
-	return table.Flush()
+	})
 }
 
 func newTokensCreateCommand(a *app) *cobra.Command {

@@ -61,14 +61,11 @@ func newUsersListCommand(a *app) *cobra.Command {
 }
 
 func (a *app) tellUsers(found *admin.Users) error {
-	if a.json() {
-		return a.writeJSON(found)
-	}
-	table := newTable(a.stdout, "NAME\tROLE\tCREATED\tLAST LOGIN")
-	for _, u := range found.Users {
-		fmt.Fprintf(table, "%s\t%v\t%s\t%s\n", u.Name, u.Role, u.Created.UTC().Format(time.RFC3339), timeOrNever(u.Login))
-	}
-	return table.Flush()
+	return a.show(found, "NAME\tROLE\tCREATED\tLAST LOGIN", "", func(table io.Writer) {
+		for _, u := range found.Users {
+			fmt.Fprintf(table, "%s\t%v\t%s\t%s\n", u.Name, u.Role, u.Created.UTC().Format(time.RFC3339), timeOrNever(u.Login))
+		}
+	})
 }
 
 func timeOrNever(t *time.Time) string {
