@@ -92,11 +92,7 @@ func TestDeb(t *testing.T) {
 			t.Errorf("lintian: %v\n%s", err, out)
 		}
 	}
-	r := newRoot(t)
-	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
-		r.mkdir(dir)
-	}
-	r.write("var/lib/dpkg/status", "")
+	r := newDebianRoot(t)
 	command := func(args ...string) { // without what this machine's dpkg is configured to leave out
 		run(t, root, nil, dpkg, append([]string{"--root=" + r.dir, "--force-depends,not-root,bad-path,confold"}, args...)...)
 	}
@@ -168,6 +164,28 @@ func newRoot(t *testing.T) *rootDir {
 	r.mkdir("var/tmp")
 	return r
 }
+
+// newDebianRoot returns a root with dpkg's records: with the time for it, a system that debootstrap installs.
+func newDebianRoot(t *testing.T) *rootDir {
+	t.Helper()
+	if debootstrap, err := exec.LookPath("debootstrap"); err == nil && long() {
+		dir := t.TempDir()
+		out, err := tryRun(t, root, nil, debootstrap, "--variant=minbase", debianRelease, dir)
+		if err == nil {
+			return &rootDir{t, dir}
+		}
+		t.Logf("debootstrap does not work on this machine, so the package is installed in a smaller root: %v\n%s", err, out)
+	}
+	r := newRoot(t)
+	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
+		r.mkdir(dir)
+	}
+	r.write("var/lib/dpkg/status", "")
+	return r
+}
+
+// debianRelease is what debootstrap installs.
+const debianRelease = "bookworm"
 
 func (r *rootDir) path(name string) string { return filepath.Join(r.dir, name) }
 
