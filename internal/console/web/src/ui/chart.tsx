@@ -58,7 +58,11 @@ export function Chart({ at, lines, height = 220, stacked = false, unit = '', mar
   }, [shape])
   useEffect(() => plot.current?.setData(data), [data, marks])
   const last = lines.map((l) => `${l.label} ${count(l.values.at(-1) ?? 0)}${unit}`).join(', ')
-  return <div class="chart" ref={box} role="img" aria-label={`Over time; last: ${last}`} />
+  return (
+    <div class="chart" role="img" aria-label={`Over time; last: ${last}`}>
+      <div ref={box} />
+    </div>
+  )
 }
 
 // options configures how uPlot draws the lines. The legend reads their values when it is shown, since a plot outlives
