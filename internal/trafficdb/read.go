@@ -68,7 +68,8 @@ const maxSteps = 1440
 
 // Valid reports whether a query can be answered from the history.
 func Valid(q *traffic.Query) bool {
-	return q.Step >= Resolution && q.Step%Resolution == 0 && q.From.Before(q.To) && q.To.Sub(q.From) <= maxSteps*q.Step && q.To.Sub(q.From) <= Reach &&
+	return q.Step >= Resolution && q.Step%Resolution == 0 && q.From.Before(q.To) && q.To.Sub(q.From) <= maxSteps*q.Step && q.To.Sub(q.From) <= Reach+2*q.Step && // both ends are rounded to steps
+
 		q.From.UnixNano()%int64(q.Step) == 0 && q.To.UnixNano()%int64(q.Step) == 0
 }
 
