@@ -13,10 +13,16 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
+// operate runs a penstock command against a node.
+func (n *node) operate(args ...string) output {
+	n.t.Helper()
+	return run(n.dir, []string{"PENSTOCK_TOKEN=" + adminToken, "PENSTOCK_ADMIN_SERVER=" + n.url("admin", "")}, append(args, "--timeout", "60s")...)
+}
+
 // block runs a penstock block command against a node. It must succeed.
 func (n *node) block(args ...string) output {
 	n.t.Helper()
-	out := run(n.dir, []string{"PENSTOCK_TOKEN=" + adminToken, "PENSTOCK_ADMIN_SERVER=" + n.url("admin", "")}, append([]string{"block", args[0], "--timeout", "60s"}, args[1:]...)...)
+	out := n.operate(append([]string{"block"}, args...)...)
 	if out.code != 0 {
 		n.t.Fatalf("penstock block %v: exit status %d: %s%s", args, out.code, out.stdout, out.stderr)
 	}

@@ -53,7 +53,7 @@ func TestConsoleAtNight(t *testing.T) {
 	north, south := start(t, append(parts, "node_name: north")...), start(t, append(parts, "node_name: south")...)
 	north.awaitStore()
 	south.awaitStore()
-	walk(t, "night.mjs", north, browser, "PENSTOCK_OTHER="+south.url("gateway", ""))
+	walk(t, "night.mjs", north, browser, "PENSTOCK_OTHER="+south.url("gateway", ""), "PENSTOCK_OTHER_ADMIN="+south.url("admin", ""))
 }
 
 // browserFor finds what a walk needs.

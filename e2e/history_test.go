@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/penstock-io/penstock/internal/admin"
@@ -44,6 +47,8 @@ func TestHistoryOfNodes(t *testing.T) {
 			eventually(t, "both nodes have the history of both", counts(north, 4, 6))
 			eventually(t, "both nodes have the history of both", counts(south, 4, 6))
 
+			testAnnotations(t, north, south)
+
 			south.terminate()
 			south.awaitEnd()
 			if shared {
@@ -81,4 +86,27 @@ func TestHistoryOfNodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// testAnnotations writes on one node, and reads and deletes on another.
+func testAnnotations(t *testing.T, north, south *node) {
+	t.Helper()
+	annotated := func(n *node, text string) bool {
+		return slices.ContainsFunc(operator[admin.History](n, "/v1/history?last=1h").Marks, func(m admin.Mark) bool {
+			return m.Kind == "annotation" && string(m.Text) == text && m.Author != ""
+		})
+	}
+	const text = "blocked scraper, ticket 123"
+	var added admin.Annotation
+	if out := north.operate("annotations", "add", text, "-o", "json"); json.Unmarshal([]byte(out.stdout), &added) != nil {
+		t.Fatalf("penstock annotations add: exit status %d: %s%s", out.code, out.stdout, out.stderr)
+	}
+	for _, n := range []*node{north, south} {
+		eventually(t, "every node shows what was written on one", func() bool { return annotated(n, text) })
+	}
+	eventually(t, "every node lists it", func() bool { return strings.Contains(south.operate("annotations", "list").stdout, added.ID) })
+	eventually(t, "another node deletes it", func() bool {
+		south.operate("annotations", "delete", added.ID) // the other node may not answer in time
+		return !annotated(north, text)
+	})
 }

@@ -41,8 +41,12 @@ type RuleHistory struct {
 type Mark struct {
 	At   time.Time `json:"at"`
 	Kind string    `json:"kind"`
-	Text string    `json:"text"`
+	Text Detail    `json:"text"`
 	Node string    `json:"node"` // its name; "": all nodes
+
+	ID     string `json:"id,omitempty"`     // of an annotation
+	Author string `json:"author,omitempty"` // of an annotation
+	Rule   string `json:"rule,omitempty"`   // that an annotation is about; "": all rules
 }
 
 const (
@@ -118,6 +122,9 @@ func historyOf(h *fleet.History) *History {
 	for _, p := range h.Past {
 		m.add(p)
 	}
+	for _, n := range h.Annotations {
+		m.Marks = append(m.Marks, Mark{At: n.At, Kind: markAnnotation, Text: Detail(n.Text), ID: n.ID, Author: n.Author, Rule: n.Rule})
+	}
 	m.finish()
 	return m.History
 }
@@ -146,7 +153,7 @@ func (m *mergedHistory) add(p *trafficdb.Past) {
 		}
 	}
 	for _, mark := range p.Marks {
-		m.Marks = append(m.Marks, Mark{mark.At, mark.Kind, mark.Text, p.Name})
+		m.Marks = append(m.Marks, Mark{At: mark.At, Kind: mark.Kind, Text: Detail(mark.Text), Node: p.Name})
 	}
 }
 
@@ -173,7 +180,7 @@ func (m *mergedHistory) finish() {
 
 // sameChanges merges what every node reports of one change of the rules.
 func sameChanges(marks []Mark) []Mark {
-	first := map[string]int{} // index of the mark
+	first := map[Detail]int{} // index of the mark
 	kept := marks[:0]
 	for _, m := range marks {
 		if m.Kind != traffic.MarkRules {

@@ -20,11 +20,13 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/blocks"
 	"github.com/penstock-io/penstock/internal/entitlement"
+	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/internal/trafficdb"
 	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
@@ -68,6 +70,7 @@ type setup struct {
 
 	database string // of the rules; default: a new SQLite file
 	kept     bool   // the database has rules already
+	history  bool   // the node keeps one, in that database
 }
 
 // A testAdmin is an admin API with the parts of a real node.
@@ -125,7 +128,15 @@ func newTestAdmin(t testing.TB, o setup) *testAdmin {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var all *fleet.Fleet
+	if o.history {
+		recorder := trafficdb.Start(trafficdb.Options{Traffic: s.traffic, Database: origin.(*ruledb.Origin).DB, Node: "ME", Name: "here", Log: log})
+		t.Cleanup(recorder.Close)
+		all = fleet.New(fleet.Options{Traffic: s.traffic, Members: func() []membership.KnownNode { return o.nodes }, History: recorder})
+		t.Cleanup(all.Close)
+	}
 	s.door, err = admin.New(admin.Options{
+		Fleet: all,
 		Token: operatorToken, ViewerToken: viewerToken, Hosts: webguard.Hosts{Loopback: true},
 		Status: func() admin.Status {
 			return admin.Status{Ready: true, Addresses: map[string]string{}, Store: admin.StoreStatus{Kind: "memory", Connected: true, Nodes: 1}}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/internal/trafficdb"
 )
@@ -80,7 +81,7 @@ type message struct {
 	Events *events   `json:"events,omitempty"`
 }
 
-// A question asks for counts or for recent requests.
+// A question asks for counts, for recent requests, or for the history and what people wrote about it.
 type question struct {
 	Count  *traffic.Query  `json:"count,omitempty"`
 	Recent *traffic.Filter `json:"recent,omitempty"`
@@ -89,6 +90,9 @@ type question struct {
 
 	// Have is the last minute of nodes that need not be sent again, because the asking node read the same database.
 	Have map[string]int64 `json:"have,omitempty"`
+
+	Annotations      *traffic.Query `json:"annotations,omitempty"`
+	DeleteAnnotation string         `json:"delete_annotation,omitempty"` // its ID
 }
 
 type answer struct {
@@ -96,6 +100,9 @@ type answer struct {
 	Recent []traffic.Event `json:"recent,omitempty"`
 
 	Past []*trafficdb.Past `json:"past,omitempty"`
+
+	Annotations []ruledb.Annotation `json:"annotations,omitempty"`
+	Deleted     bool                `json:"deleted,omitempty"`
 }
 
 // delivered is an answer of a node.
@@ -158,12 +165,25 @@ func (f *Fleet) answer(q *question) *answer {
 	if q.Recent != nil {
 		a.Recent = fitting(f.options.Traffic.Recent(*q.Recent, min(max(q.Most, 0), maxRecent)))
 	}
-	if q.Past != nil && f.options.History != nil && trafficdb.Valid(q.Past) {
-		ctx, cancel := context.WithTimeout(f.ctx, patience)
-		defer cancel()
-		a.Past, _ = f.options.History.Read(ctx, *q.Past, q.Have) // what is in memory is there anyway
+	if f.options.History != nil {
+		f.answerFromHistory(q, a)
 	}
 	return a
+}
+
+// answerFromHistory answers what takes the database. Without it, a part is missing.
+func (f *Fleet) answerFromHistory(q *question, a *answer) {
+	ctx, cancel := context.WithTimeout(f.ctx, patience)
+	defer cancel()
+	if q.Past != nil && trafficdb.Valid(q.Past) {
+		a.Past, _ = f.options.History.Read(ctx, *q.Past, q.Have) // what is in memory is there anyway
+	}
+	if q.Annotations != nil && trafficdb.Valid(q.Annotations) {
+		a.Annotations, _ = f.options.History.Annotations(ctx, q.Annotations)
+	}
+	if q.DeleteAnnotation != "" {
+		a.Deleted, _ = f.options.History.DeleteAnnotation(ctx, q.DeleteAnnotation)
+	}
 }
 
 // Bounds of the requests in one answer.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/internal/trafficdb"
 )
@@ -17,6 +18,8 @@ type History struct {
 	Nodes []Node    // that were asked, this one first
 	Past  []*trafficdb.Past
 	Err   error // why some of it may be missing
+
+	Annotations []ruledb.Annotation // in no order; of all nodes
 }
 
 // ErrNoHistory is returned if a node keeps none.
@@ -30,12 +33,19 @@ func (f *Fleet) History(ctx context.Context, q traffic.Query, node string) (*His
 	}
 	all := &History{Query: q, Now: time.Now().UTC(), Nodes: []Node{f.Self()}}
 	all.Past, all.Err = f.options.History.Read(ctx, q, nil)
+	written := annotations{}
+	own, err := f.options.History.Annotations(ctx, &q)
+	if all.Err == nil {
+		all.Err = err
+	}
+	written.add(own)
 	have := map[string]int64{}
 	for _, p := range all.Past {
 		have[p.Node] = p.Last
 	}
 	others, _ := f.selected("")
-	f.ask(ctx, others, &question{Past: &q, Have: have}, func(_ *Node, a *answer) {
+	f.ask(ctx, others, &question{Past: &q, Have: have, Annotations: &q}, func(_ *Node, a *answer) {
+		written.add(a.Annotations)
 		for _, p := range a.Past {
 			if p != nil && p.Fits(q.Steps()) {
 				all.Past = append(all.Past, p)
@@ -43,6 +53,7 @@ func (f *Fleet) History(ctx context.Context, q traffic.Query, node string) (*His
 		}
 	})
 	all.Nodes = append(all.Nodes, others...)
+	all.Annotations = written.list()
 	if node != "" {
 		all.Past = slices.DeleteFunc(all.Past, func(p *trafficdb.Past) bool { return p.Node != node && p.Name != node })
 		all.Nodes = slices.DeleteFunc(all.Nodes, func(n Node) bool { return n.ID != node && n.Name != node })

@@ -72,10 +72,13 @@ func (db *DB) Traffic(ctx context.Context, from, to int64, each func(TrafficMinu
 	return nil
 }
 
-// ForgetTraffic deletes what was counted before a time.
+// ForgetTraffic deletes what was counted before a time, and the annotations of that time.
 func (db *DB) ForgetTraffic(ctx context.Context, before time.Time) error {
 	if _, err := db.sql.ExecContext(ctx, `DELETE FROM traffic_minutes WHERE minute < $1`, before.Unix()/60); err != nil {
 		return db.failed("prune traffic of", err)
+	}
+	if _, err := db.sql.ExecContext(ctx, `DELETE FROM traffic_annotations WHERE at < $1`, before.UnixMicro()); err != nil {
+		return db.failed("prune annotations of", err)
 	}
 	return nil
 }

@@ -31,6 +31,15 @@ export function instant(at: string | number | Date): string {
   return utc.value ? `${text} UTC` : text
 }
 
+// inputTime is the value of an input of type datetime-local, by the same clock as all times that are shown.
+export function inputTime(at: Date): string {
+  const offset = utc.value ? 0 : at.getTimezoneOffset() * 60_000
+  return new Date(at.getTime() - offset).toISOString().slice(0, 19)
+}
+
+// parseInputTime returns the instant in an input of type datetime-local.
+export const parseInputTime = (text: string) => new Date(utc.value ? `${text}Z` : text)
+
 export function count(n: number): string {
   if (n >= 1e9) return `${(n / 1e9).toFixed(1)}G`
   if (n >= 1e6) return `${(n / 1e6).toFixed(1)}M`

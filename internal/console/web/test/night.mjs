@@ -1,8 +1,8 @@
 // Walks a night: a rule denies much, an operator finds who it is, explains it, blocks the client on all nodes, checks
-// that, lifts the block, and changes the rules without fear. There are two nodes; PENSTOCK_OTHER is the gateway of the
-// one whose console is not used.
+// that, lifts the block, writes down what was done, and changes the rules without fear. There are two nodes; PENSTOCK_OTHER is the gateway of the
+// one whose console is not used, PENSTOCK_OTHER_ADMIN its admin API.
 import assert from 'node:assert/strict'
-import { admin, call, logIn, looked, open, until, walk } from './browser.mjs'
+import { admin, call, logIn, looked, open, token, until, walk } from './browser.mjs'
 
 const bot = '203.0.113.66'
 const other = process.env.PENSTOCK_OTHER
@@ -80,7 +80,46 @@ async function night() {
   await page.goto(`${admin}/keys?q=${bot}`)
   await page.getByRole('button', { name: 'Reset' }).click()
   await page.getByText('0 of 5').waitFor()
+
+  // What was done is written on the charts, for everybody: of all rules, and of the rule.
+  await page.getByRole('link', { name: 'Overview' }).click()
+  await annotate(page, 'blocked scraper, ticket 123')
+  await page.getByText('Annotated').waitFor()
+  await page.getByText('blocked scraper, ticket 123').waitFor()
+  await page.getByRole('link', { name: 'Rules', exact: true }).click()
+  await page.getByRole('button', { name: 'per-ip' }).click()
+  await annotate(page, 'ticket 123: limit is right')
+  await page.getByText('ticket 123: limit is right').waitFor()
+  await page.getByText('blocked scraper, ticket 123').waitFor()
+  await looked(page, 'annotated')
+  await until('the other node shows it', async () => {
+    const marks = await marksOfOther()
+    return marks.some((m) => m.text === 'blocked scraper, ticket 123' && m.author.startsWith('admin.token'))
+  })
+
+  // A slip is deleted, and so are second thoughts about that.
+  const slip = page.getByRole('listitem').filter({ hasText: 'ticket 123: limit is right' })
+  await slip.getByRole('button', { name: 'Delete' }).click()
+  await slip.waitFor({ state: 'detached' })
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await slip.waitFor()
   await context.close()
+}
+
+// annotate writes on the chart of the screen that is shown.
+async function annotate(page, text) {
+  await page.getByRole('button', { name: 'Annotate' }).click()
+  await page.getByLabel('What happened').fill(text)
+  await looked(page, 'annotate')
+  await page.getByRole('button', { name: 'Save annotation' }).click()
+  await page.locator('.marks summary').click()
+}
+
+async function marksOfOther() {
+  const response = await fetch(`${process.env.PENSTOCK_OTHER_ADMIN}/v1/history?last=1h`, {
+    headers: { Authorization: `Bearer ${token}` },
+  })
+  return (await response.json()).marks
 }
 
 async function changes() {
@@ -126,7 +165,7 @@ async function changes() {
 
   // The audit has it all.
   await page.getByRole('link', { name: 'Audit' }).click()
-  for (const action of ['rollback', 'lift-block', 'block', 'reset'])
+  for (const action of ['rollback', 'delete-annotation', 'annotate', 'lift-block', 'block', 'reset'])
     await page.getByRole('cell', { name: action, exact: true }).first().waitFor()
   await context.close()
 }

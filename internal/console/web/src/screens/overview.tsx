@@ -150,7 +150,13 @@ function Live({ stats, status, period, node, zoom }: LiveProps) {
   return (
     <section>
       <h2>Calls a second</h2>
-      <TrafficChart of={points(stats)} step_ms={stats.step_ms} marks={history.data?.marks ?? []} zoom={zoom} />
+      <TrafficChart
+        of={points(stats)}
+        step_ms={stats.step_ms}
+        marks={history.data?.marks ?? []}
+        marked={history.again}
+        zoom={zoom}
+      />
     </section>
   )
 }
@@ -185,7 +191,7 @@ function Past({ period, node, zoom, back }: PastProps) {
               Some of it may be missing: {h.problem}
             </p>
           )}
-          <TrafficChart of={points(h)} step_ms={h.step_ms} marks={h.marks} zoom={zoom} />
+          <TrafficChart of={points(h)} step_ms={h.step_ms} marks={h.marks} marked={history.again} zoom={zoom} />
         </section>
       )}
     </Show>

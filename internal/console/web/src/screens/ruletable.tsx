@@ -123,6 +123,8 @@ function RuleHistory({ rule }: { rule: string }) {
             of={points({ ...h, series: h.rules[0]?.series ?? h.series.map((c) => c && none) })}
             step_ms={h.step_ms}
             marks={h.marks}
+            marked={history.again}
+            rule={rule}
             height={160}
             zoom={(from, to) => setZoomed({ from: iso(from), to: iso(to) })}
           />

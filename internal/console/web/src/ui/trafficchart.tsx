@@ -1,7 +1,12 @@
+import { useState } from 'preact/hooks'
+import { del, type Failure, mayChange, post } from '../api'
 import { instant } from '../format'
 import { type Points, rates } from '../series'
 import type { History } from '../types'
+import { Annotate } from './annotate'
 import { Chart } from './chart'
+import { Trouble } from './load'
+import { offerUndo } from './undo'
 
 type Mark = History['marks'][number]
 
@@ -11,6 +16,7 @@ const kinds: Record<string, { label: string; color: string }> = {
   rules: { label: 'Rules changed', color: '--accent' },
   circuit_open: { label: 'Circuit breaker opened', color: '--denied' },
   circuit_closed: { label: 'Circuit breaker closed', color: '--allowed' },
+  annotation: { label: 'Annotation', color: '--shadow' },
 }
 
 const nameOf = (m: Mark) => kinds[m.kind]?.label ?? m.kind.replaceAll('_', ' ')
@@ -19,12 +25,14 @@ interface TrafficChartProps {
   of: Points
   step_ms: number
   marks: Mark[]
+  marked: () => void // called when an annotation has been added or deleted
+  rule?: string // that new annotations are about
   zoom?: (from: number, to: number) => void
   height?: number
 }
 
 // TrafficChart draws the requests per second over time, with what happened meanwhile.
-export function TrafficChart({ of, step_ms, marks, zoom, height }: TrafficChartProps) {
+export function TrafficChart({ of, step_ms, marks, marked, rule, zoom, height }: TrafficChartProps) {
   return (
     <>
       <Chart
@@ -44,13 +52,14 @@ export function TrafficChart({ of, step_ms, marks, zoom, height }: TrafficChartP
         ]}
       />
       {zoom && <p class="quiet">Drag over the chart to zoom.</p>}
-      <Marks list={marks} />
+      <Annotate rule={rule} done={marked} />
+      <Marks list={marks} changed={marked} />
     </>
   )
 }
 
 // Marks lists what happened, newest first.
-function Marks({ list }: { list: Mark[] }) {
+function Marks({ list, changed }: { list: Mark[]; changed: () => void }) {
   if (list.length === 0) return null
   return (
     <details class="marks">
@@ -60,11 +69,42 @@ function Marks({ list }: { list: Mark[] }) {
       </summary>
       <ul class="list">
         {[...list].reverse().map((m) => (
-          <li key={m.at + m.kind + m.node}>
+          <li key={m.at + m.kind + m.node + m.id}>
             {instant(m.at)}: <strong>{nameOf(m)}</strong> {m.text} {m.node && <span class="quiet">on {m.node}</span>}
+            {m.author && (
+              <span class="quiet">
+                {m.rule && `about ${m.rule} `}by {m.author}
+              </span>
+            )}{' '}
+            {m.id && mayChange() && <DeleteAnnotation mark={m} id={m.id} done={changed} />}
           </li>
         ))}
       </ul>
     </details>
+  )
+}
+
+function DeleteAnnotation({ mark: m, id, done }: { mark: Mark; id: string; done: () => void }) {
+  const [error, setError] = useState<Failure>()
+  const restore = async () => {
+    await post('/v1/annotations', { body: { at: m.at, rule: m.rule, text: m.text } })
+    done()
+  }
+  const remove = async () => {
+    try {
+      await del('/v1/annotations/{id}', { path: { id } })
+      offerUndo(`Deleted the annotation “${m.text}”.`, restore)
+      done()
+    } catch (err) {
+      setError(err as Failure)
+    }
+  }
+  return (
+    <>
+      <button type="button" class="small" onClick={() => void remove()}>
+        Delete
+      </button>
+      {error && <Trouble error={error} />}
+    </>
   )
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/spelling"
+)
+
+func newAnnotationsCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "annotations",
+		Short: "Annotate the charts with what you did or found",
+		Long: `Annotate the charts of the console: what you did or found, at which instant. All nodes show
+it beside changes of rules, restarts and outages, for two days. Viewers see it, so name no
+clients.`,
+		Example: `  penstock annotations add "blocked scraper, ticket 123"
+  penstock annotations list
+  penstock annotations delete RIQ4P7MVXZ3A`,
+		Args:                       noSuchCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newAnnotationsAddCommand(a), newAnnotationsListCommand(a), newAnnotationsDeleteCommand(a))
+	return c
+}
+
+// A newAnnotation is the request to annotate.
+type newAnnotation struct {
+	At   string `json:"at,omitempty"`
+	Rule string `json:"rule,omitempty"`
+	Text string `json:"text"`
+}
+
+func newAnnotationsAddCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var n newAnnotation
+	c := &cobra.Command{
+		Use:   "add TEXT",
+		Short: "Annotate an instant",
+		Example: `  penstock annotations add "blocked scraper, ticket 123"
+  penstock annotations add --at 2026-01-31T03:12:00Z --rule per-ip "limit raised for the sale"`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			n.Text = strings.Join(args, " ")
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var told admin.Annotation
+			if err := client.ask(c.Context(), http.MethodPost, "/v1/annotations", n, &told); err != nil {
+				return err
+			}
+			if a.json() {
+				return a.writeJSON(told)
+			}
+			fmt.Fprintf(a.stdout, "annotated  %s  %s\n", told.At.UTC().Format(time.RFC3339), told.ID)
+			return nil
+		},
+	}
+	server.add(c)
+	c.Flags().StringVar(&n.At, "at", "", "`time` within the last two days, as 2026-01-31T03:12:00Z (default now)")
+	c.Flags().StringVar(&n.Rule, "rule", "", "the rule that it is about (default all rules)")
+	return c
+}
+
+func newAnnotationsListCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var last, rule string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the annotations",
+		Example: `  penstock annotations list --last 12h
+  penstock annotations list -o json | jq -r '.annotations[] | [.at, .text] | @tsv'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var found admin.Annotations
+			asked := url.Values{"last": {last}, "rule": {rule}}
+			if err := client.ask(c.Context(), http.MethodGet, "/v1/annotations?"+asked.Encode(), nil, &found); err != nil {
+				return err
+			}
+			if found.Problem != "" {
+				a.warn(found.Problem)
+			}
+			if a.json() {
+				return a.writeJSON(found)
+			}
+			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "ID\tAT\tRULE\tAUTHOR\tTEXT")
+			for _, n := range found.Annotations {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", n.ID, n.At.UTC().Format(time.RFC3339),
+					spelling.Printable(n.Rule), spelling.Printable(n.Author), spelling.Printable(string(n.Text)))
+			}
+			return table.Flush()
+		},
+	}
+	server.add(c)
+	c.Flags().StringVar(&last, "last", "48h", "how far back")
+	c.Flags().StringVar(&rule, "rule", "", "only what is about this rule or about all rules")
+	completeValues(c, "last", "1h", "12h", "24h", "48h")
+	return c
+}
+
+func newAnnotationsDeleteCommand(a *app) *cobra.Command {
+	var server adminFlags
+	c := &cobra.Command{
+		Use:     "delete ID",
+		Short:   "Delete an annotation",
+		Example: `  penstock annotations delete RIQ4P7MVXZ3A`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var told admin.DeletedAnnotation
+			if err := client.ask(c.Context(), http.MethodDelete, "/v1/annotations/"+url.PathEscape(args[0]), nil, &told); err != nil {
+				return err
+			}
+			if a.json() {
+				return a.writeJSON(told)
+			}
+			fmt.Fprintf(a.stdout, "deleted  %s\n", told.ID)
+			return nil
+		},
+	}
+	server.add(c)
+	return c
+}
