@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,6 +14,9 @@ import (
 	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/pgtest"
 	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/stack"
+	"github.com/penstock-io/penstock/stack/database"
 )
 
 // operate runs a penstock command against a node.
@@ -155,5 +161,55 @@ func TestBlocksOfDescriptors(t *testing.T) {
 	n.block("lift", "user=v1")
 	if code, _ := n.describe("user", "v1"); code != http.StatusOK {
 		t.Errorf("after the lift: %d", code)
+	}
+}
+
+// What an operator blocks at a node holds in Go programs built with package stack too, through Redis or the database,
+// until it is lifted.
+func TestBlocksReachPrograms(t *testing.T) {
+	server := redistest.Start(t)
+	document := perUser(1000, "sliding_window_log")
+	source := "sqlite:" + filepath.Join(t.TempDir(), "rules.db")
+	apply(t, source, document)
+	n := start(t, onRedis("single", server.Addr), newUpstream(t).config(), "rules: {database: '"+source+"'}")
+	n.awaitStore()
+	origin, err := database.Open(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer origin.Close()
+	file := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), document)
+	for name, c := range map[string]stack.Config{
+		"redis":    {Rules: file, Redis: redisstore.Options{Addresses: []string{server.Addr}, Timeout: patient}},
+		"database": {Origin: origin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Secret, c.Log = "0123456789abcdef0123456789abcdef", slog.New(slog.DiscardHandler)
+			program, err := stack.Open(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer program.Close()
+			told := func(user string) func() bool {
+				return func() bool {
+					var v penstock.Verdict
+					call := penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "user", Value: user}}}
+					if err := program.Decide(t.Context(), &call, &v); err != nil && !errors.Is(err, penstock.ErrUnavailable) {
+						t.Error(err)
+					}
+					return v.Reason == penstock.ReasonBlocked
+				}
+			}
+			if told(name)() {
+				t.Error("blocked before the block")
+			}
+			n.block("add", "user="+name, "--for", "1h", "--reason", "x")
+			eventually(t, "the program enforces the block", told(name))
+			if told("u2")() {
+				t.Error("another client is blocked")
+			}
+			n.block("lift", "user="+name)
+			eventually(t, "the program follows the lift", func() bool { return !told(name)() })
+		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/internal/blocks"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/storestack"
 	"github.com/penstock-io/penstock/memstore"
@@ -62,8 +63,11 @@ type Stack struct {
 	store   *storestack.Stack
 	live    *live.Rules
 	members atomic.Pointer[membership.Members]
+	blocks  *blocks.Set
 	config  Config
 	started time.Time
+
+	closeBlocks func() // ends the connection to Redis; nil: there is none
 }
 
 var (
@@ -82,7 +86,7 @@ func Open(ctx context.Context, c Config) (_ *Stack, err error) {
 			err = errors.Join(fmt.Errorf("open the rate limiter: %w", err), s.Close())
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openRules, s.openStore, s.openEngine, s.join} {
+	for _, step := range []func(context.Context) error{s.openRules, s.openStore, s.openBlocks, s.openEngine, s.join} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -135,7 +139,7 @@ func (s *Stack) openStore(context.Context) (err error) {
 
 func (s *Stack) openEngine(context.Context) (err error) {
 	s.Engine, err = engine.New(engine.Options{
-		Store: s.store.Shared, Local: s.store.Local, Nodes: s.nodes, Rules: s.live, Entitlements: s.config.Entitlements,
+		Store: s.store.Shared, Local: s.store.Local, Nodes: s.nodes, Rules: s.live, Entitlements: s.config.Entitlements, Blocks: s.blocks.List(),
 		Observe: s.config.Observe, Failed: s.config.RuleFailed,
 	})
 	return err
@@ -195,6 +199,12 @@ func (s *Stack) Close() error {
 	}
 	if m := s.members.Load(); m != nil {
 		m.Close()
+	}
+	if s.blocks != nil {
+		s.blocks.Close()
+	}
+	if s.closeBlocks != nil {
+		s.closeBlocks()
 	}
 	if s.store != nil {
 		s.store.Close()

@@ -5,10 +5,14 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/engine/blocklist"
+	"github.com/penstock-io/penstock/internal/blocks"
 )
 
 // Blocks are the blocked keys in the database of an Origin.
 type Blocks struct{ Origin *Origin }
+
+// Blocks returns the blocked keys in the database.
+func (o *Origin) Blocks() blocks.Place { return &Blocks{Origin: o} }
 
 // String returns the name of the database, without a password.
 func (b *Blocks) String() string { return b.Origin.String() }
