@@ -95,6 +95,7 @@ func (d *doctor) examineServer(ctx context.Context, s *redisServer, found *rules
 		return false
 	}
 	d.examineRights(ctx, s)
+	d.examineBus(ctx, s)
 	d.examineEviction(ctx, s)
 	d.examinePersistence(ctx, s, found)
 	d.examineClock(ctx, s)

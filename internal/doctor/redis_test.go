@@ -44,6 +44,21 @@ func TestDoctorUnderTheLeastRights(t *testing.T) {
 	if text, code := b.examine(); code != Healthy || strings.Count(text, "  ? ") != 1 || !strings.Contains(text, "✓ excess") {
 		t.Errorf("with more rights: outcome %d\n%s", code, text)
 	}
+	for _, row := range []struct{ change, want string }{
+		{"", "the Redis user lacks +publish, +subscribe"},
+		{"+publish +subscribe +unsubscribe", "the Redis user lacks &pen:bus*"},
+		{"&pen:bus* -publish", "the Redis user lacks +publish\n"},
+		{"+publish -subscribe", "the Redis user lacks +subscribe\n"},
+		{"+subscribe", "✓ node bus       nodes can ask each other"},
+	} {
+		if row.change != "" {
+			nodetest.RedisCommand(t, server.Addr, append([]string{"ACL", "SETUSER", "penstock"}, strings.Fields(row.change)...)...)
+		}
+		if text, code := b.examine(); code != Healthy || !strings.Contains(text, row.want) {
+			t.Errorf("after %q: outcome %d\n%s", row.change, code, text)
+		}
+	}
+	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "resetchannels", "-publish", "-subscribe", "-unsubscribe")
 	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "-config|get", "-info", "-hget", "-zadd", "-scan")
 	b.golden("lacking", Unhealthy)
 	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+hget", "+zadd", "+scan", "resetkeys", "~other:*")
