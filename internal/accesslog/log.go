@@ -29,6 +29,7 @@ type Options struct {
 	Location   *time.Location    // of times without a zone; nil: UTC
 	IPv6Prefix int               // of addresses, as on the gateway; 0: 64
 	Stdin      io.Reader         // for the file name -
+	StdinName  string            // in errors and statistics; "": stdin
 }
 
 // A Request is one request of the log.

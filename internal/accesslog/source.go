@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func openSource(path string, o *Options, read *atomic.Int64) (s *source, size in
 	s = &source{name: path}
 	var raw io.Reader = o.Stdin
 	if path == "-" {
-		s.name = "stdin"
+		s.name = cmp.Or(o.StdinName, "stdin")
 	} else {
 		file, err := os.Open(path)
 		if err != nil {

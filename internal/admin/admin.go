@@ -114,6 +114,7 @@ type Admin struct {
 	veil      *masker
 	reveals   *revealLog
 	turns     *workSlots // for expensive work
+	tools     *workSlots // for work that takes up to a minute
 	baselines baselines
 	beat      time.Duration // between two heartbeats of a stream
 
@@ -159,7 +160,7 @@ func New(o Options) (*Admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new admin API: %w", err)
 	}
-	a := &Admin{Options: o, veil: veil, logins: logins, turns: newWorkSlots(), beat: heartbeat}
+	a := &Admin{Options: o, veil: veil, logins: logins, turns: newWorkSlots(), tools: newWorkSlots(), beat: heartbeat}
 	a.lookEvery = lookEvery
 	a.reveals = newRevealLog(a)
 	a.sessions = newSessions(o.Now)

@@ -118,6 +118,8 @@ func kindOf(t reflect.Type) string {
 		return "an object"
 	case reflect.Pointer:
 		return kindOf(t.Elem())
+	case reflect.Float64:
+		return "a number"
 	}
 	return "a whole number"
 }

@@ -67,6 +67,10 @@ func (a *Admin) routes() []route {
 
 		{"POST", "/v1/explain", Viewer, a.explain},
 		{"POST", "/v1/playground", Viewer, a.play},
+		{"POST", "/v1/tools/backtest", Operator, a.backtest},
+		{"POST", "/v1/tools/suggest", Operator, a.suggest},
+		{"POST", "/v1/tools/simulate", Viewer, a.simulate},
+		{"POST", "/v1/tools/plan", Viewer, a.plan},
 		{"GET", "/v1/keys", Viewer, a.listKeys},
 		{"POST", "/v1/keys/show", Operator, a.showKey},
 		{"POST", "/v1/keys/reset", Operator, a.resetKey},

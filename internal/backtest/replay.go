@@ -43,12 +43,21 @@ type Replay struct {
 // expireEvery is the number of requests between two checks of the store's size.
 const expireEvery = 1 << 14
 
-// NewReplay returns a replay on an empty store, which it closes. observe receives every decision, and may be nil.
-func NewReplay(s *rules.Snapshot, store Store, domain string, observe func(*engine.Observation)) (*Replay, error) {
-	r := &Replay{store: store, domain: domain}
+// ReplayOptions configure a replay.
+type ReplayOptions struct {
+	Rules        *rules.Snapshot
+	Store        Store // empty; the replay closes it
+	Domain       string
+	Entitlements rules.Entitlements        // numbers of limits that rules take from a table; nil: none
+	Observe      func(*engine.Observation) // receives every decision; may be nil
+}
+
+// NewReplay returns a replay.
+func NewReplay(o ReplayOptions) (*Replay, error) {
+	r := &Replay{store: o.Store, domain: o.Domain}
 	var err error
 	r.engine, err = engine.New(engine.Options{
-		Store: store, Rules: engine.Fixed(s), Observe: observe,
+		Store: o.Store, Rules: engine.Fixed(o.Rules), Entitlements: o.Entitlements, Observe: o.Observe,
 		Now: func() penstock.Instant { return r.now },
 	})
 	return r, err

@@ -16,8 +16,11 @@ import (
 type Options struct {
 	Documents []Document // one, or two to compare
 	Domain    string
-	NewStore  func() (Store, error)
-	Progress  func(requests int64) // called from time to time; may be nil
+
+	Entitlements rules.Entitlements // numbers of limits that rules take from a table; nil: none
+
+	NewStore func() (Store, error)
+	Progress func(requests int64) // called from time to time; may be nil
 }
 
 // A Document is rules and their name.
@@ -142,7 +145,7 @@ func newLane(d Document, report *DocumentReport, o *Options) (*documentRun, erro
 	if err != nil {
 		return nil, err
 	}
-	if l.replay, err = NewReplay(d.Rules, store, o.Domain, l.observe); err != nil {
+	if l.replay, err = NewReplay(ReplayOptions{Rules: d.Rules, Store: store, Domain: o.Domain, Entitlements: o.Entitlements, Observe: l.observe}); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return l, nil

@@ -178,7 +178,7 @@ func TestMemoryIsOfLiveKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := &countingStore{Store: inner}
-	r, err := NewReplay(compile(t, `rules: [{name: a, key: [ip], limits: [3/1s]}]`), store, "", nil)
+	r, err := NewReplay(ReplayOptions{Rules: compile(t, `rules: [{name: a, key: [ip], limits: [3/1s]}]`), Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}

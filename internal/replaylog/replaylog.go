@@ -34,8 +34,8 @@ type Log struct {
 	ended  chan struct{}
 }
 
-// A line is one request.
-type line struct {
+// A Line is one request.
+type Line struct {
 	Time       int64             `json:"time"` // µs
 	Domain     string            `json:"domain,omitempty"`
 	Cost       int64             `json:"cost"`
@@ -119,7 +119,7 @@ func (l *Log) Observe(o *engine.Observation) {
 	if at == 0 {
 		at = penstock.InstantOf(time.Now())
 	}
-	one := line{
+	one := Line{
 		Time: int64(at), Domain: o.Call.Domain, Cost: o.Call.Cost, Attributes: make(map[string]string, len(o.Call.Attributes)),
 		Allowed: v.Allowed, Rule: v.Rule, Reason: v.Reason.String(), Quality: v.Quality.String(),
 	}

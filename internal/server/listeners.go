@@ -210,9 +210,9 @@ func (s *Server) openMetrics(context.Context) (err error) {
 
 // newHTTPServer returns a server for small requests.
 func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
-	const body = 10 * time.Second
+	const body, rate = 10 * time.Second, 256 << 10 // a large body may take longer, at this rate
 	return &http.Server{
-		Handler:           reqbody.Handler(handler, reqbody.Options{Wait: body, Total: body}),
+		Handler:           reqbody.Handler(handler, reqbody.Options{Wait: body, Total: body, Rate: rate}),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: body,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: serverlog.New(log),

@@ -345,7 +345,7 @@ func (r *Result) run(ctx context.Context, limits []limitTerms, whole bool) (fitt
 	}
 	parts := [2]*tallies{newTallies(len(limits)), newTallies(len(limits))}
 	part := parts[0]
-	replay, err := backtest.NewReplay(snapshot, store, "", func(ob *engine.Observation) { part.observe(ob) })
+	replay, err := backtest.NewReplay(backtest.ReplayOptions{Rules: snapshot, Store: store, Observe: func(ob *engine.Observation) { part.observe(ob) }})
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}

@@ -13,18 +13,18 @@ import (
 
 // A Chart is lines over a common axis.
 type Chart struct {
-	Caption string
-	Axis    string // label of the horizontal axis
-	From    string // its ends
-	To      string
-	Marks   []string // instead, a name for every point
-	Lines   []Line
+	Caption string   `json:"caption"`
+	Axis    string   `json:"axis"`           // label of the horizontal axis
+	From    string   `json:"from,omitempty"` // its ends
+	To      string   `json:"to,omitempty"`
+	Marks   []string `json:"marks,omitempty"` // instead, a name for every point
+	Lines   []Line   `json:"lines"`
 }
 
 // A Line is values at equal distances. All lines of a chart have the same number of values.
 type Line struct {
-	Name   string
-	Values []float64
+	Name   string    `json:"name"`
+	Values []float64 `json:"values"`
 }
 
 // Sizes of charts.

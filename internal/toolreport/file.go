@@ -28,40 +28,43 @@ func (p *Page) WriteFile(path string) error {
 	if err := CheckName(path); err != nil {
 		return err
 	}
-	var b bytes.Buffer
+	text := p.HTML()
 	if filepath.Ext(path) == ".svg" {
-		p.svg(&b)
-	} else {
-		p.html(&b)
+		text = p.svg()
 	}
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
 }
 
-func (p *Page) html(w io.Writer) {
-	fmt.Fprintf(w, "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n<title>%s</title>\n<style>%s</style>\n<h1>%[1]s</h1>\n", html.EscapeString(p.Title), style)
+// HTML returns the page as a self-contained file.
+func (p *Page) HTML() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n<title>%s</title>\n<style>%s</style>\n<h1>%[1]s</h1>\n", html.EscapeString(p.Title), style)
 	for _, part := range p.Parts {
-		part.html(w)
+		part.html(&b)
 	}
-	fmt.Fprintln(w, "</html>")
+	b.WriteString("</html>\n")
+	return b.Bytes()
 }
 
-func (p *Page) svg(w io.Writer) {
+func (p *Page) svg() []byte {
+	var w bytes.Buffer
 	var charts []*Chart
 	for _, part := range p.Parts {
 		if c, ok := part.(*Chart); ok {
 			charts = append(charts, c)
 		}
 	}
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d">`+"\n", svgWidth, svgHeight*max(1, len(charts)))
+	fmt.Fprintf(&w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d">`+"\n", svgWidth, svgHeight*max(1, len(charts)))
 	for i, c := range charts {
 		var b strings.Builder
 		c.SVG(&b)
-		fmt.Fprint(w, strings.Replace(b.String(), "<svg ", fmt.Sprintf(`<svg y="%d" width="%d" height="%d" `, i*svgHeight, svgWidth, svgHeight), 1))
+		fmt.Fprint(&w, strings.Replace(b.String(), "<svg ", fmt.Sprintf(`<svg y="%d" width="%d" height="%d" `, i*svgHeight, svgWidth, svgHeight), 1))
 	}
-	fmt.Fprintln(w, "</svg>")
+	fmt.Fprintln(&w, "</svg>")
+	return w.Bytes()
 }
 
 func (t Text) html(w io.Writer) {

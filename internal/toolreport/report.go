@@ -20,6 +20,7 @@ type Page struct {
 type Part interface {
 	text(w io.Writer)
 	html(w io.Writer)
+	kind() string // name of the part in JSON
 }
 
 // Add adds parts.
@@ -73,9 +74,9 @@ func (c Code) text(w io.Writer) {
 
 // A Table has a caption, column names and rows. Columns of numbers are aligned to the right.
 type Table struct {
-	Caption string
-	Columns []string
-	Rows    [][]string
+	Caption string     `json:"caption,omitempty"`
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
 }
 
 // Row adds a row.

@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/backtest"
+	"github.com/penstock-io/penstock/internal/simulate"
+	"github.com/penstock-io/penstock/internal/toolreport"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Bounds of a tool that runs on a node, which decides requests at the same time.
+const (
+	toolTime   = time.Minute
+	toolMemory = 64 << 20 // bytes of counters under one set of rules
+	maxRest    = 250 * time.Millisecond
+)
+
+// A ToolReport is the result of a tool.
+type ToolReport struct {
+	Page *toolreport.Page `json:"page"`
+	HTML string           `json:"html"` // the same as a file to share, as the tool writes it with --report
+}
+
+// A toolRun is a tool at work: for at most toolTime, on at most half a core, and only while the client waits.
+type toolRun struct {
+	*apiRequest
+	ctx    context.Context
+	cancel context.CancelFunc
+	end    func()
+	rested time.Time
+	full   bool // counters were shared for lack of memory
+}
+
+// beginTool waits for a turn. The caller must call close.
+func (x *apiRequest) beginTool() (*toolRun, error) {
+	end, err := x.admin.tools.begin(x.r.Context(), x.who.role)
+	if err != nil {
+		return nil, err
+	}
+	return &toolRun{apiRequest: x, end: end}, nil
+}
+
+// start starts the clock, when everything has been read.
+func (t *toolRun) start() {
+	t.rested = time.Now()
+	t.ctx, t.cancel = context.WithTimeout(t.r.Context(), toolTime)
+	_ = http.NewResponseController(t.w).SetWriteDeadline(t.rested.Add(toolTime + patience)) // fails only where there is no network connection
+}
+
+func (t *toolRun) close() {
+	if t.cancel != nil {
+		t.cancel()
+	}
+	t.end()
+}
+
+// rest leaves half of a core to others. Tools call it at least every few thousand requests.
+func (t *toolRun) rest() {
+	time.Sleep(min(time.Since(t.rested), maxRest))
+	t.rested = time.Now()
+}
+
+// A toolStore notes whether it was too small.
+type toolStore struct {
+	*memstore.Store
+	run *toolRun
+}
+
+func (s *toolStore) note() {
+	stats := s.Stats()
+	s.run.full = s.run.full || stats.Shared > 0 || stats.Refused > 0
+}
+
+func (s *toolStore) Close() error {
+	s.note()
+	return s.Store.Close()
+}
+
+func (t *toolRun) newStore() (*toolStore, error) {
+	store, err := memstore.New(memstore.Options{MaxBytes: toolMemory})
+	return &toolStore{store, t}, err
+}
+
+func (t *toolRun) newReplayStore() (backtest.Store, error) { return t.newStore() }
+
+func (t *toolRun) newSimulationStore() (simulate.Store, error) { return t.newStore() }
+
+// report returns the result, or why there is none. command is the tool in a terminal, which has no such bounds.
+func (t *toolRun) report(page *toolreport.Page, err error, command string) (any, error) {
+	instead := fmt.Sprintf("use less traffic, or run %s in a terminal", command)
+	switch {
+	case err == nil && t.full:
+		return nil, invalid("there are more live counters than fit in %d MiB: %s", toolMemory>>20, instead)
+	case err == nil:
+		return ToolReport{page, string(page.HTML())}, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, refuse(http.StatusServiceUnavailable, Unavailable, fmt.Sprintf("this takes longer than %v on this node: %s", toolTime, instead))
+	case errors.Is(err, context.Canceled):
+		return nil, err
+	}
+	if problems := (rules.Problems)(nil); errors.As(err, &problems) {
+		return nil, err
+	}
+	return nil, invalid("%s", asFields.Replace(err.Error()))
+}
+
+// asFields names the fields of a request in errors that name the flags of a command.
+var asFields = strings.NewReplacer("--field ", "fields ", "--field,", "fields,", "--without ", "without ", "--format ", "format ", "with --field", "in fields")
