@@ -20,6 +20,9 @@ func TestConsole(t *testing.T) { walkDemo(t, "console.mjs") }
 // Users and tokens in the console, and every screen in both themes and on a phone: see people.mjs.
 func TestConsoleOfPeople(t *testing.T) { walkDemo(t, "people.mjs") }
 
+// An operator runs the tools on recent requests and on a log: see tools.mjs.
+func TestConsoleTools(t *testing.T) { walkDemo(t, "tools.mjs") }
+
 // walkDemo runs a script that walks the console of a demo.
 func walkDemo(t *testing.T, script string) {
 	t.Helper()

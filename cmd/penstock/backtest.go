@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/accesslog"
 	"github.com/penstock-io/penstock/internal/backtest"
 	"github.com/penstock-io/penstock/internal/progress"
@@ -19,7 +20,7 @@ import (
 
 func newBacktestCommand(a *app) *cobra.Command {
 	var logs logFlags
-	var document, against, file string
+	var document, against, entitlements, file string
 	c := &cobra.Command{
 		Use:   "backtest --rules FILE LOG...",
 		Short: "Replay access logs through rules: who would be denied",
@@ -51,7 +52,11 @@ Exit status: 0 if the logs were replayed, whatever the rules deny.`,
 				}
 				documents = append(documents, d)
 			}
-			result, err := a.backtest(c.Context(), documents, &logs, args)
+			table, err := a.entitlementFile(entitlements)
+			if err != nil {
+				return err
+			}
+			result, err := a.backtest(c.Context(), documents, table, &logs, args)
 			if err != nil {
 				return err
 			}
@@ -60,6 +65,7 @@ Exit status: 0 if the logs were replayed, whatever the rules deny.`,
 	}
 	c.Flags().StringVar(&document, "rules", "", "the rules: a `file or directory`")
 	c.Flags().StringVar(&against, "against", "", "compare with these rules: a `file or directory`")
+	c.Flags().StringVar(&entitlements, "entitlements", "", "numbers of limits from this CSV `file`, as of penstock entitlements export")
 	addReportFlag(c, &file)
 	logs.add(c)
 	_ = c.MarkFlagRequired("rules") // fails only for unknown flags
@@ -78,7 +84,40 @@ func (a *app) backtestRules(ctx context.Context, path string) (backtest.Document
 	return backtest.Document{Name: path, Rules: snapshot}, nil
 }
 
-func (a *app) backtest(ctx context.Context, documents []backtest.Document, flags *logFlags, paths []string) (*backtest.Report, error) {
+// An entitlementMap is numbers of limits by attribute, value and name.
+type entitlementMap map[[3]string]rules.Entitlement
+
+// Entitlement implements [rules.Entitlements].
+func (m entitlementMap) Entitlement(attribute, value, name string) (rules.Entitlement, bool) {
+	e, ok := m[[3]string{attribute, value, name}]
+	return e, ok
+}
+
+// entitlementFile reads entitlements from a file; nil if none is given.
+func (a *app) entitlementFile(path string) (rules.Entitlements, error) {
+	if path == "" {
+		return nil, nil
+	}
+	if path == "-" {
+		return nil, misused("--entitlements cannot be stdin: give a file")
+	}
+	rows, err := a.readEntitlements(path)
+	if err != nil {
+		return nil, no(fmt.Errorf("read %s: %w", path, err))
+	}
+	table := make(entitlementMap, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		e := rules.Entitlement{Number: *r.Number}
+		if r.Until != nil {
+			e.Until = penstock.InstantOf(*r.Until)
+		}
+		table[[3]string{r.Attribute, r.Value, r.Limit}] = e
+	}
+	return table, nil
+}
+
+func (a *app) backtest(ctx context.Context, documents []backtest.Document, table rules.Entitlements, flags *logFlags, paths []string) (*backtest.Report, error) {
 	var wanted []accesslog.Attribute
 	for _, d := range documents {
 		wanted = append(wanted, backtest.Attributes(d.Rules, flags.domain)...)
@@ -91,7 +130,7 @@ func (a *app) backtest(ctx context.Context, documents []backtest.Document, flags
 	bar := progress.New(a.stderr, a.terminal, "requests")
 	defer bar.Done()
 	result, err := backtest.Run(ctx, log, backtest.Options{
-		Documents: documents, Domain: flags.domain, NewStore: newReplayStore,
+		Documents: documents, Domain: flags.domain, Entitlements: table, NewStore: newReplayStore,
 		Progress: func(n int64) { bar.Set(readShare(log), n) },
 	})
 	if err != nil {

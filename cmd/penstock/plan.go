@@ -163,7 +163,7 @@ func (f *planFlags) fromLog(ctx context.Context, a *app, in *plan.Input) error {
 	if err != nil {
 		return err
 	}
-	report, err := a.backtest(ctx, []backtest.Document{document}, &f.log, f.logs)
+	report, err := a.backtest(ctx, []backtest.Document{document}, nil, &f.log, f.logs)
 	if err != nil {
 		return err
 	}

@@ -112,4 +112,4 @@ func (t *toolRun) report(page *toolreport.Page, err error, command string) (any,
 }
 
 // asFields names the fields of a request in errors that name the flags of a command.
-var asFields = strings.NewReplacer("--field ", "fields ", "--field,", "fields,", "--without ", "without ", "--format ", "format ", "with --field", "in fields")
+var asFields = strings.NewReplacer("go on without it with --without ", "list it in without: ", "with --field", "in fields", "--field", "fields", "--format", "format")

@@ -102,6 +102,9 @@ func (d *DocumentReport) describe(p *toolreport.Page, requests int64) {
 			p.Addf("Requests, %s: %s.", note.text, progress.Grouped(note.n))
 		}
 	}
+	if len(d.Defaulted) > 0 {
+		p.Addf("No entitlements are given, so limits that take their number from them have their default: %s.", strings.Join(d.Defaulted, ", "))
+	}
 	most := &toolreport.Table{Caption: "Keys denied most", Columns: []string{"rule", "key", "denied"}}
 	for i := range d.Rules {
 		for _, k := range d.Rules[i].Most {

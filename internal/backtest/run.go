@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
@@ -40,13 +41,18 @@ type Report struct {
 
 // A DocumentReport is what one document would have done.
 type DocumentReport struct {
-	Name      string       `json:"name"`
-	Denied    int64        `json:"denied"`    // requests denied by any enforcing rule or a list
-	Unmatched int64        `json:"unmatched"` // requests that no rule applied to
-	Listed    int64        `json:"deny_listed"`
-	Invalid   int64        `json:"invalid"` // requests that the engine rejects as invalid
-	Delayed   int64        `json:"delayed"` // requests that leaky buckets would have held
-	Rules     []RuleReport `json:"rules"`
+	Name      string `json:"name"`
+	Denied    int64  `json:"denied"`    // requests denied by any enforcing rule or a list
+	Unmatched int64  `json:"unmatched"` // requests that no rule applied to
+	Listed    int64  `json:"deny_listed"`
+	Invalid   int64  `json:"invalid"` // requests that the engine rejects as invalid
+	Delayed   int64  `json:"delayed"` // requests that leaky buckets would have held
+
+	// Defaulted are the rules with limits whose numbers come from entitlements, if there are none: such limits have
+	// their default.
+	Defaulted []string `json:"limits_at_default,omitempty"`
+
+	Rules []RuleReport `json:"rules"`
 }
 
 // A RuleReport is what one rule would have done.
@@ -141,6 +147,9 @@ func Run(ctx context.Context, log *accesslog.Log, o Options) (*Report, error) {
 func newLane(d Document, report *DocumentReport, o *Options) (*documentRun, error) {
 	l := &documentRun{report: report}
 	report.prepare(d)
+	if o.Entitlements == nil {
+		report.noteDefaults(d.Rules)
+	}
 	store, err := o.NewStore()
 	if err != nil {
 		return nil, err
@@ -224,6 +233,15 @@ func (d *DocumentReport) prepare(from Document) {
 		d.Rules[i] = RuleReport{Rule: r.Name, Mode: r.Mode.String()}
 		for _, m := range r.Limits {
 			d.Rules[i].Limits = append(d.Rules[i].Limits, m.String())
+		}
+	}
+}
+
+// noteDefaults notes the rules whose limits would have other numbers with entitlements.
+func (d *DocumentReport) noteDefaults(s *rules.Snapshot) {
+	for _, l := range s.EntitledLimits() {
+		if !slices.Contains(d.Defaulted, l.Rule.Name) {
+			d.Defaulted = append(d.Defaulted, l.Rule.Name)
 		}
 	}
 }

@@ -39,8 +39,8 @@ async function send(method: Method, path: string, body?: unknown, signal?: Abort
       method: method.toUpperCase(),
       signal,
       credentials: 'same-origin',
-      headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: body === undefined || body instanceof FormData ? {} : { 'Content-Type': 'application/json' },
+      body: body === undefined || body instanceof FormData ? body : JSON.stringify(body),
     })
   } catch (err) {
     if (signal?.aborted) throw err

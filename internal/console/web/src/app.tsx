@@ -22,9 +22,10 @@ import { labelTables } from './ui/cards'
 import { Trouble } from './ui/load'
 import { UndoBar } from './ui/undo'
 
-// The editor is most of the bundle, and the playground is seldom opened.
+// The editor is most of the bundle, and the playground and the tools are seldom opened.
 const RuleEditor = lazy(() => import('./screens/editor').then((m) => m.Editor))
 const Playground = lazy(() => import('./screens/playground').then((m) => m.Playground))
+const Tools = lazy(() => import('./screens/tools').then((m) => m.Tools))
 
 // Screens in the menu, some of them for admins only.
 export const screens: { path: string; name: string; admin?: boolean }[] = [
@@ -35,6 +36,7 @@ export const screens: { path: string; name: string; admin?: boolean }[] = [
   { path: '/tail', name: 'Live tail' },
   { path: '/explain', name: 'Explain' },
   { path: '/playground', name: 'Playground' },
+  { path: '/tools', name: 'Tools' },
   { path: '/system', name: 'System' },
   { path: '/audit', name: 'Audit' },
   { path: '/integrations', name: 'Integrations' },
@@ -69,6 +71,7 @@ export function App() {
           <Route path="/tail" component={Tail} />
           <Route path="/explain" component={Explain} />
           <Route path="/playground" component={Playground} />
+          <Route path="/tools" component={Tools} />
           <Route path="/system" component={System} />
           <Route path="/audit" component={Audit} />
           <Route path="/integrations" component={Integrations} />

@@ -42,6 +42,7 @@ export type {
   Stats,
   Status,
   TenantView,
+  ToolReport,
   Version,
 } from './schema.gen'
 

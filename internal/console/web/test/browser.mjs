@@ -35,7 +35,14 @@ export async function open(options = {}) {
     if (/Content Security Policy/i.test(m.text())) troubles.push(m.text())
   })
   page.on('request', (r) => {
-    if (!r.url().startsWith(admin) && !r.url().startsWith('data:')) troubles.push(`a request to ${r.url()}`)
+    if (
+      !r
+        .url()
+        .replace(/^blob:/, '')
+        .startsWith(admin) &&
+      !r.url().startsWith('data:')
+    )
+      troubles.push(`a request to ${r.url()}`)
   })
   return { context, page }
 }

@@ -101,7 +101,18 @@ async function people() {
   await context.close()
 }
 
-const screens = ['/', '/rules', '/keys', '/tail', '/explain', '/playground', '/system', '/audit', '/integrations']
+const screens = [
+  '/',
+  '/rules',
+  '/keys',
+  '/tail',
+  '/explain',
+  '/playground',
+  '/tools',
+  '/system',
+  '/audit',
+  '/integrations',
+]
 // Screens whose pictures are compared. What they show depends neither on traffic nor on time.
 const compared = ['/integrations', '/tokens', '/users', '/account']
 
