@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleservice"
+	"github.com/penstock-io/penstock/internal/simulate"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/rules"
@@ -48,6 +49,9 @@ type Options struct {
 
 	// Scratch returns an empty in-memory store, for limiting logins and for trying out rules.
 	Scratch func() (Scratch, error)
+
+	// ToolStore returns an empty in-memory store for a tool, such as a backtest.
+	ToolStore func() (ToolStore, error)
 
 	// Console serves all paths outside the API; nil: not found. It needs no token, so it must not reveal anything.
 	Console http.Handler
@@ -103,6 +107,13 @@ type Scratch interface {
 	Close() error
 }
 
+// A ToolStore is a temporary store of bounded size for a tool that replays or simulates requests.
+type ToolStore interface {
+	simulate.Store
+	Bytes() int64
+	Full() bool // counters were shared or refused for lack of room, so that decisions are not exact
+}
+
 // An Admin is the admin API, and the handler of its whole listener.
 type Admin struct {
 	Options
@@ -140,7 +151,7 @@ func New(o Options) (*Admin, error) {
 	need(o.Token != "" && o.Token == o.ViewerToken, "two tokens that differ")
 	need(o.Status == nil || o.Ready == nil || o.Nodes == nil, "a status")
 	need(o.Rules.Live == nil || o.Rules.Origin == nil, "rules")
-	need(o.Store == nil || o.Scratch == nil, "stores")
+	need(o.Store == nil || o.Scratch == nil || o.ToolStore == nil, "stores")
 	need(o.Traffic == nil, "traffic")
 	need(o.Blocks == nil, "blocks")
 	if len(errs) > 0 {

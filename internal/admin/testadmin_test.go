@@ -147,6 +147,10 @@ func newTestAdmin(t testing.TB, o setup) *testAdmin {
 		Entitlements: table,
 		Store:        o.store, Local: o.local, Blocks: blocked, Traffic: s.traffic, Log: log, Now: s.clock.Now, Demo: s.demo,
 		Scratch: func() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 8 << 20}) },
+		ToolStore: func() (admin.ToolStore, error) {
+			store, err := memstore.New(memstore.Options{MaxBytes: 2 << 20})
+			return toolStore{store}, err
+		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
 			fmt.Fprintln(w, "penstock_up 1")

@@ -8,18 +8,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/backtest"
 	"github.com/penstock-io/penstock/internal/simulate"
 	"github.com/penstock-io/penstock/internal/toolreport"
-	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
 )
 
 // Bounds of a tool that runs on a node, which decides requests at the same time.
 const (
-	toolTime   = time.Minute
-	toolMemory = 64 << 20 // bytes of counters under one set of rules
-	maxRest    = 250 * time.Millisecond
+	toolTime = time.Minute
+	maxRest  = 250 * time.Millisecond
 )
 
 // A ToolReport is the result of a tool.
@@ -67,25 +66,25 @@ func (t *toolRun) rest() {
 	t.rested = time.Now()
 }
 
-// A toolStore notes whether it was too small.
-type toolStore struct {
-	*memstore.Store
+// A watchedStore notes whether it was too small, before counters expire and when it is closed.
+type watchedStore struct {
+	ToolStore
 	run *toolRun
 }
 
-func (s *toolStore) note() {
-	stats := s.Stats()
-	s.run.full = s.run.full || stats.Shared > 0 || stats.Refused > 0
+func (s *watchedStore) Expire(now penstock.Instant) {
+	s.run.full = s.run.full || s.Full()
+	s.ToolStore.Expire(now)
 }
 
-func (s *toolStore) Close() error {
-	s.note()
-	return s.Store.Close()
+func (s *watchedStore) Close() error {
+	s.run.full = s.run.full || s.Full()
+	return s.ToolStore.Close()
 }
 
-func (t *toolRun) newStore() (*toolStore, error) {
-	store, err := memstore.New(memstore.Options{MaxBytes: toolMemory})
-	return &toolStore{store, t}, err
+func (t *toolRun) newStore() (*watchedStore, error) {
+	store, err := t.admin.ToolStore()
+	return &watchedStore{store, t}, err
 }
 
 func (t *toolRun) newReplayStore() (backtest.Store, error) { return t.newStore() }
@@ -96,8 +95,8 @@ func (t *toolRun) newSimulationStore() (simulate.Store, error) { return t.newSto
 func (t *toolRun) report(page *toolreport.Page, err error, command string) (any, error) {
 	instead := fmt.Sprintf("use less traffic, or run %s in a terminal", command)
 	switch {
-	case err == nil && t.full:
-		return nil, invalid("there are more live counters than fit in %d MiB: %s", toolMemory>>20, instead)
+	case t.full && !errors.Is(err, context.Canceled):
+		return nil, invalid("there are more live counters than fit in the memory for tools: %s", instead)
 	case err == nil:
 		return ToolReport{page, string(page.HTML())}, nil
 	case errors.Is(err, context.DeadlineExceeded):

@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/plan"
+	"github.com/penstock-io/penstock/memstore"
 )
 
 // A shownPage is a report of a tool as clients read it.
@@ -40,6 +41,16 @@ type shownPage struct {
 		}
 	}
 	HTML string
+}
+
+// A toolStore is a small memory store.
+type toolStore struct{ *memstore.Store }
+
+func (s toolStore) Bytes() int64 { return s.Stats().Bytes }
+
+func (s toolStore) Full() bool {
+	stats := s.Stats()
+	return stats.Shared+stats.Refused > 0
 }
 
 // row returns the cells of the first row, of any table, that begins with the given cells.
@@ -238,6 +249,8 @@ func TestSimulateOnANode(t *testing.T) {
 	if again := get[shownPage](s, "POST", "/v1/tools/simulate", body); again.HTML != p.HTML || !strings.HasPrefix(p.HTML, "<!doctype html>") {
 		t.Error("the same seed gives another page")
 	}
+	// Counters that do not fit would be shared, and decisions wrong.
+	s.refused("POST", "/v1/tools/simulate", object("requests", 300_000, "keys", 100_000, "zipf", 0, "requests_per_second", 10_000, "algorithms", []string{"fixed_window"}), 400, "invalid", "more live counters than fit", "penstock simulate")
 	for body, want := range map[string]string{
 		object("requests", 2_000_000):                       "at most 1000000",
 		object("keys", 200_000, "nodes", 17):                "nodes 17",

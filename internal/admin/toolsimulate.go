@@ -57,7 +57,7 @@ func (a *Admin) simulate(x *apiRequest) (any, error) {
 	t.start()
 	s := asked.simulation()
 	s.NewStore, s.Progress = t.newSimulationStore, func(int64) { t.rest() }
-	s.Bytes = func(s simulate.Store) int64 { return s.(*toolStore).Stats().Bytes }
+	s.Bytes = func(s simulate.Store) int64 { return s.(*watchedStore).Bytes() }
 	results, err := s.Run(t.ctx)
 	if err != nil {
 		return t.report(nil, err, "penstock simulate")

@@ -53,7 +53,7 @@ func (s *Server) newAdmin() (http.Handler, error) {
 	}
 	options := admin.Options{
 		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.Hosts(s.config.Listen.Admin),
-		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.Local, Blocks: s.blocks, Forget: s.engine.Load().Forget, Scratch: newScratch,
+		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.Local, Blocks: s.blocks, Forget: s.engine.Load().Forget, Scratch: newScratch, ToolStore: newToolStore,
 		Rules:        admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: rulesKind(&s.config.Rules), Service: s.rules.service, Compile: s.rules.compile},
 		Entitlements: s.rules.table(),
 		Traffic:      s.traffic, Fleet: s.fleet, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("listener", "admin"),
@@ -112,6 +112,21 @@ func rulesKind(r *config.Rules) admin.Kind {
 
 // newScratch returns a temporary store, for counting outside of requests.
 func newScratch() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 16 << 20}) }
+
+// A toolStore is a memory store that tools count in.
+type toolStore struct{ *memstore.Store }
+
+func newToolStore() (admin.ToolStore, error) {
+	store, err := memstore.New(memstore.Options{MaxBytes: 64 << 20})
+	return toolStore{store}, err
+}
+
+func (s toolStore) Bytes() int64 { return s.Stats().Bytes }
+
+func (s toolStore) Full() bool {
+	stats := s.Stats()
+	return stats.Shared+stats.Refused > 0
+}
 
 func (s *Server) status() admin.Status {
 	found := admin.Status{
