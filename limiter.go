@@ -35,6 +35,8 @@ type Limiter struct {
 	takesPermits bool
 	isReturnable bool // every meter can give back, so Reserve works
 
+	single storage.Single // decides the only limit without tickets; nil if it needs them, or there are more
+
 	works sync.Pool // of *limiterWork
 }
 
@@ -69,6 +71,9 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	}
 	hasher := storage.NewHasher(o.secret)
 	l.subjects = hasher.Rule(limiterDomain, counters, KeyAttribute)
+	if s, ok := store.(storage.SingleStore); ok && len(l.meters) == 1 {
+		l.single = s.Single(store, l.subjects, l.meters[0])
+	}
 	l.seal = newSealer(hasher, counters, l.meters)
 	l.policies = policyNames(l.name, l.meters)
 	l.works.New = func() any { return newLimiterWork(l.meters) }
@@ -148,22 +153,20 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
 // those that deny, the one with the longest wait; otherwise the one with the least left.
 //
 // A limiter with a concurrency limit needs [Limiter.Reserve], which names the permit to release.
-func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, error) {
-	if l.takesPermits && cost > 0 {
-		return Decision{}, fmt.Errorf("limiter %q: %w: a concurrency limit needs Reserve and Release: nobody could release this permit", l.name, ErrInvalid)
+func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
+	if l.single == nil {
+		return l.takeTicket(ctx, key, cost)
 	}
-	w := l.work()
-	defer l.works.Put(w)
-	err := l.decide(ctx, w, key, &Call{Cost: cost}, &w.verdict)
-	return w.verdict.decision(), err
+	d, _, err = l.single.Take(ctx, 0, key, cost, 0)
+	if err != nil || l.meters[0].Kind == algorithm.KindLeaky {
+		return l.finishSingle(ctx, d, cost, err)
+	}
+	return d, nil
 }
 
 // Peek returns the current decision for the key and takes nothing. Allowed says whether anything is left.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
-	w := l.work()
-	defer l.works.Put(w)
-	err := l.decide(ctx, w, key, &Call{}, &w.verdict)
-	d := w.verdict.decision()
+	d, err := l.Take(ctx, key, 0)
 	if err == nil {
 		d.Allowed = d.Allowed && d.Remaining > 0
 	}

@@ -364,14 +364,17 @@ func TestAllowAllocatesNothing(t *testing.T) {
 	if poolForgets {
 		t.Skip("with the race detector pools forget at random")
 	}
-	l := newLimiter(t, openMemory(t), penstock.PerMinute(1_000_000), penstock.PerHour(1_000_000).TokenBucket(1_000_000))
-	allow := func() {
-		if d, err := l.Allow(t.Context(), "alice"); err != nil || !d.Allowed {
-			t.Fatal(d, err)
+	one, two := penstock.PerMinute(1_000_000), penstock.PerHour(1_000_000).TokenBucket(1_000_000)
+	for _, limits := range [][]penstock.Option{{one}, {two}, {one, two}} {
+		l := newLimiter(t, openMemory(t), limits...)
+		allow := func() {
+			if d, err := l.Allow(t.Context(), "alice"); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
 		}
-	}
-	allow()
-	if got := testing.AllocsPerRun(100, allow); got != 0 {
-		t.Errorf("%v allocations for a decision", got)
+		allow()
+		if got := testing.AllocsPerRun(100, allow); got != 0 {
+			t.Errorf("%v allocations for a decision by %v", got, limits)
+		}
 	}
 }

@@ -66,6 +66,9 @@ func (l *Limiter) CheckAttributes(_ string, check func(attribute string, from *a
 
 func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Call, v *Verdict) error {
 	v.Reset()
+	if l.single != nil && !(c.Reserve && c.Cost > 0) {
+		return l.decideSingle(ctx, key, c, v)
+	}
 	w.prepare(l, key, c)
 	if err := l.store.Take(ctx, &w.ticket, &w.outcome); err != nil {
 		if !errors.Is(err, ErrInvalid) {
@@ -74,17 +77,12 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 		return l.wrap("take", err)
 	}
 	out := &w.outcome
-	v.Allowed, v.Now, v.Reason = out.Allowed, out.Now, ReasonOK
-	if !v.Allowed {
-		v.Reason = ReasonOverLimit
-	}
+	v.settle(out.Allowed, out.Now)
 	if out.Groups[0].Leased {
 		v.Quality = QualityLeased
 	}
 	for i := range out.Decisions {
-		if d := &out.Decisions[i]; w.charges[i].CannotWait(d) {
-			d.Remaining = 0 // what is left is not available to this client now
-		}
+		correct(&w.charges[i], &out.Decisions[i])
 	}
 	l.report(v, l.meters, out.Decisions)
 	if nonce := out.Groups[0].Nonce; nonce != 0 {
@@ -92,6 +90,59 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 		v.ReservedFor = l.openFor(w.group[0].Reserve)
 	}
 	return nil
+}
+
+// takeTicket is Take with a ticket.
+func (l *Limiter) takeTicket(ctx context.Context, key string, cost int64) (Decision, error) {
+	if l.takesPermits && cost > 0 {
+		return Decision{}, fmt.Errorf("limiter %q: %w: a concurrency limit needs Reserve and Release: nobody could release this permit", l.name, ErrInvalid)
+	}
+	w := l.work()
+	defer l.works.Put(w)
+	err := l.decide(ctx, w, key, &Call{Cost: cost}, &w.verdict)
+	return w.verdict.decision(), err
+}
+
+// finishSingle completes what the store decided without a ticket.
+func (l *Limiter) finishSingle(ctx context.Context, d Decision, cost int64, err error) (Decision, error) {
+	if err != nil {
+		var v Verdict
+		if !errors.Is(err, ErrInvalid) {
+			l.withoutStore(ctx, &v)
+		}
+		return v.decision(), l.wrap("take", err)
+	}
+	c := algorithm.Charge{Meter: l.meters[0], Cost: cost}
+	correct(&c, &d)
+	return d, nil
+}
+
+func (l *Limiter) decideSingle(ctx context.Context, key string, c *Call, v *Verdict) error {
+	d, now, err := l.single.Take(ctx, 0, key, c.Cost, c.MaxDelay)
+	if d, err = l.finishSingle(ctx, d, c.Cost, err); err != nil {
+		if !errors.Is(err, ErrInvalid) {
+			l.withoutStore(ctx, v)
+		}
+		return err
+	}
+	v.settle(d.Allowed, now)
+	l.report(v, l.meters, []Decision{d})
+	return nil
+}
+
+// settle fills in whether the request is allowed.
+func (v *Verdict) settle(allowed bool, now Instant) {
+	v.Allowed, v.Now, v.Reason = allowed, now, ReasonOK
+	if !allowed {
+		v.Reason = ReasonOverLimit
+	}
+}
+
+// correct tells a client that cannot wait that nothing is left: what is left is not available to it now.
+func correct(c *algorithm.Charge, d *Decision) {
+	if c.CannotWait(d) {
+		d.Remaining = 0
+	}
 }
 
 // withoutStore fills in the verdict of a request that the store cannot decide. A request that was cancelled is

@@ -56,9 +56,23 @@ type key struct {
 // it loses nothing, and an attacker cannot aim many subjects at one place, even if the hash of subjects has
 // no secret.
 func keyOf(s *storage.Subject, fingerprint, seed uint64) (k key, shard uint64) {
-	low, high := binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:])
+	return keyOfWords(binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:]), fingerprint, seed)
+}
+
+// keyOfWords is keyOf for a subject as two words.
+func keyOfWords(low, high, fingerprint, seed uint64) (k key, shard uint64) {
 	return key{place: low * seed, name: high ^ fingerprint*seed}, high * seed
 }
+
+// subjectAt is the inverse of keyOf.
+func (s *Store) subjectAt(k key, m *algorithm.Meter) (subject storage.Subject) {
+	binary.LittleEndian.PutUint64(subject[:8], k.place*inverse(s.seed))
+	binary.LittleEndian.PutUint64(subject[8:], k.name^m.Fingerprint*s.seed)
+	return subject
+}
+
+// tagAt returns the tag of the subject with this key.
+func (s *Store) tagAt(k key) uint32 { return uint32(k.place * inverse(s.seed)) }
 
 // A subject may have any number of requests and reservations, so they must not pile up at its place. They
 // stay in its shard.

@@ -7,8 +7,6 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
-	"sync/atomic"
-	"unsafe"
 
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/storage"
@@ -38,9 +36,10 @@ type Store struct {
 }
 
 var (
-	_ storage.FullStore  = (*Store)(nil)
-	_ storage.BatchStore = (*Store)(nil)
-	_ storage.Follower   = (*Store)(nil)
+	_ storage.FullStore   = (*Store)(nil)
+	_ storage.BatchStore  = (*Store)(nil)
+	_ storage.SingleStore = (*Store)(nil)
+	_ storage.Follower    = (*Store)(nil)
 )
 
 // New returns an empty store. Close it to end the goroutine it may start. It fails if the system does not
@@ -132,7 +131,7 @@ func (s *Store) take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 	}
 	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 && !t.Groups[0].Guarded() && !t.Denied {
 		if c := &t.Groups[0].Charges[0]; c.Meter.Kind.Fixed() && !isWide(c.Meter) && !c.Overdraw {
-			return s.takeOne(t, out, now)
+			return s.takeSingle(t, out, now)
 		}
 	}
 	return s.takeMany(t, out)
@@ -143,52 +142,6 @@ func ended(what string, err error) error {
 	return fmt.Errorf("%s in memory: %w: %w", what, storage.ErrUnavailable, err)
 }
 
-// takeOne is takeMany for the most common ticket: one plain charge, whose state is a slot.
-func (s *Store) takeOne(t *storage.Ticket, out *storage.Outcome, now algorithm.Instant) error {
-	g := &t.Groups[0]
-	m, cost := g.Charges[0].Meter, g.Charges[0].Cost
-	k, index := s.locate(&g.Subject, m)
-	sh := &s.shards[index]
-
-	// Read the clock before taking the lock, because others wait for the lock.
-	if now == 0 || t.Now != 0 {
-		now = s.instant(t)
-	}
-	sh.mu.Lock() // without defer, which is a noticeable part of a decision's cost
-	at := sh.find(k)
-	from := at
-	if at == nil && sh.shared > 0 {
-		from = sh.findShared(k, m.Fingerprint, tagOf(&g.Subject))
-	}
-	before := sh.load(from, m.Kind)
-	if before.At > now && t.Now == 0 {
-		now = s.clock.now() // the wait for the lock was long: the old instant would look like a clock that was set back
-	}
-	var found [1]storage.ChargeResult
-	st, passes, repaired := m.Weigh(before, now, cost, t.MaxDelay)
-	st, write := charge(m, st, cost, passes, repaired)
-	if write && at == nil {
-		var err error
-		if at, err = sh.placeOne(k, m.Fingerprint, tagOf(&g.Subject), &roomRequest{t, s.seed, now}); err != nil {
-			sh.mu.Unlock()
-			return err
-		}
-	}
-	found[0] = storage.ChargeResult{State: st, Passes: passes}
-	out.Settle(t, now, found[:], nil)
-	if write {
-		sh.save(at, m.Kind, st)
-		if !repaired {
-			st.At = max(st.At, before.At) // an adopted state is dated within its window
-		}
-		date(at, st.At, &out.Decisions[0], t.Now != 0, now)
-	} else {
-		at.extend(now.Add(out.Decisions[0].ResetAfter), t.Now != 0)
-	}
-	sh.mu.Unlock()
-	return nil
-}
-
 // fetchAhead starts to fetch the slots of a ticket's subjects without waiting for them. They arrive while
 // the ticket is checked and the lock is taken.
 func (s *Store) fetchAhead(ticket *storage.Ticket) {
@@ -197,10 +150,7 @@ func (s *Store) fetchAhead(ticket *storage.Ticket) {
 	}
 	for i := range ticket.Groups {
 		k, number := keyOf(&ticket.Groups[i].Subject, 0, s.seed)
-		t := &s.shards[number>>s.shift].table
-		if homes := atomic.LoadUint32(&t.homes); homes != 0 { // read without the lock, so it may be out of date
-			prefetch(unsafe.Pointer(t.at(homeOf(k.place, homes))))
-		}
+		s.shards[number>>s.shift].fetch(k.place)
 	}
 }
 
@@ -219,17 +169,4 @@ func (s *Store) instant(t *storage.Ticket) algorithm.Instant {
 		return t.Now
 	}
 	return s.clock.now()
-}
-
-// charge returns the weighed state after a request, and whether it must be written.
-func charge(m *algorithm.Meter, st algorithm.State, cost int64, taken, repaired bool) (_ algorithm.State, write bool) {
-	switch {
-	case cost == 0 || !m.CanEver(cost):
-		return st, false
-	case taken:
-		return m.Charge(st, cost), true
-	case m.CountDenied:
-		return m.ChargeDenied(st, cost), true
-	}
-	return st, repaired
 }

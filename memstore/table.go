@@ -56,6 +56,14 @@ func homeOf(place uint64, homes uint32) uint32 {
 	return homes - 1 - uint32(high)
 }
 
+// fetch starts to fetch the slots of a place without waiting for them. It reads without the lock how long the
+// table is, which may be out of date.
+func (t *table) fetch(place uint64) {
+	if homes := atomic.LoadUint32(&t.homes); homes != 0 {
+		prefetch(unsafe.Pointer(t.at(homeOf(place, homes))))
+	}
+}
+
 // find returns the slot of the key, or nil.
 func (t *table) find(k key) *slot {
 	for i, size := t.home(k.place), t.size(); i < size; i++ {

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"math"
+	"math/bits"
 )
 
 // A Subject identifies the state that a group charges. It is a 128-bit keyed hash of the domain, the rule and
@@ -46,7 +48,7 @@ func (h Hasher) Subject(domain, rule string, key ...Attribute) Subject {
 	for i := range key {
 		s.writePart(key[i].Value)
 	}
-	return tag.mark(s.sum())
+	return tag.subject(s.sum())
 }
 
 // Rule hashes what all subjects of a rule share: its domain, its name, and the names of its key attributes.
@@ -72,21 +74,27 @@ type RuleHasher struct {
 type RuleTag [4]byte
 
 func tagOf(rule sipHash) (tag RuleTag) {
-	sum := rule.sum()
-	copy(tag[:], sum[:])
+	low, _ := rule.sum()
+	binary.LittleEndian.PutUint32(tag[:], uint32(low))
 	return tag
 }
 
-func (t RuleTag) mark(s Subject) Subject {
-	copy(s[:], t[:])
-	return s
+// subject returns the subject of this rule with the given hash. It is put together in words, because reading a
+// word soon after writing a part of it is slow.
+func (t RuleTag) subject(low, high uint64) Subject {
+	return bytes16(t.mark(low), high)
+}
+
+// mark replaces the first bytes of a hash with the tag.
+func (t RuleTag) mark(low uint64) uint64 {
+	return low&^math.MaxUint32 | uint64(binary.LittleEndian.Uint32(t[:]))
 }
 
 // Number returns a number that distinguishes the rule from others. Among 100,000 rules, two have the same
 // number with probability 2^-31; tags are too short for that.
 func (r *RuleHasher) Number() uint64 {
-	sum := r.state.sum()
-	return binary.BigEndian.Uint64(sum[:])
+	low, _ := r.state.sum()
+	return bits.ReverseBytes64(low)
 }
 
 // Tag returns the prefix of the rule's subjects.
@@ -97,15 +105,24 @@ func (s Subject) Tag() RuleTag { return RuleTag(s[:4]) }
 
 // Subject returns the subject with the given values of the rule's key attributes, in their order.
 func (r *RuleHasher) Subject(values ...string) Subject {
+	if len(values) == 1 && len(values[0]) < 0x80 {
+		return r.tag.subject(r.state.sumShort(values[0]))
+	}
 	s := r.state
 	for _, value := range values {
-		if len(value) < 0x80 {
-			s.writeShort(value)
-		} else {
-			s.writePart(value)
-		}
+		s.writePart(value)
 	}
-	return r.tag.mark(s.sum())
+	return r.tag.subject(s.sum())
+}
+
+// Words returns the subject of one value as two little-endian words.
+func (r *RuleHasher) Words(value string) (low, high uint64) {
+	if len(value) < 0x80 {
+		low, high = r.state.sumShort(value)
+		return r.tag.mark(low), high
+	}
+	s := r.Subject(value)
+	return binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:])
 }
 
 // The encoding is: domain, rule, number of names, the names, the values. Every part is preceded by its length
@@ -132,7 +149,6 @@ func (h Hasher) Call(id string) CallID {
 	s := newSipHash(h.k0, h.k1)
 	s.writePart("call")
 	s.writePart(id)
-	sum := s.sum()
-	sum[0] |= 1
-	return sum
+	low, high := s.sum()
+	return bytes16(low|1, high)
 }

@@ -7,7 +7,7 @@ import (
 
 // sipHash is SipHash-2-4 with 128 bits of output, fed piece by piece. It is a keyed function: without the key
 // it is infeasible to find two subjects that share a counter, or to recover a subject's name from its hash by
-// trying names.
+// trying names. Rounds are written one by one, and not in loops, so that the state stays in registers.
 type sipHash struct {
 	v0, v1, v2, v3 uint64
 	pending        uint64 // bytes that do not yet fill a word, little-endian
@@ -51,18 +51,6 @@ func (h *sipHash) writeByte(b byte) {
 	}
 }
 
-// writeShort is writePart for a string whose length takes one byte.
-func (h *sipHash) writeShort(s string) {
-	shift := 8 * (h.length & 7)
-	h.pending |= uint64(len(s)) << shift
-	h.length++
-	if shift == 56 {
-		h.word(h.pending)
-		h.pending = 0
-	}
-	h.writeString(s)
-}
-
 func (h *sipHash) writeString(s string) {
 	shift := 8 * (h.length & 7)
 	h.length += uint64(len(s))
@@ -90,6 +78,40 @@ func (h *sipHash) writeString(s string) {
 	h.pending, h.v0, h.v1, h.v2, h.v3 = pending, v0, v1, v2, v3
 }
 
+// sumShort returns the hash of what was written and one more part, whose length takes one byte. It changes
+// nothing and does what writePart and sum do.
+func (h *sipHash) sumShort(s string) (low, high uint64) {
+	shift := 8 * (h.length & 7)
+	length := h.length + 1 + uint64(len(s))
+	pending, v0, v1, v2, v3 := h.pending|uint64(len(s))<<shift, h.v0, h.v1, h.v2, h.v3
+	if shift += 8; shift == 64 {
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^pending)
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+		v0 ^= pending
+		shift, pending = 0, 0
+	}
+	for ; len(s) >= 8; s = s[8:] {
+		next := word64(s)
+		w := pending | next<<shift
+		pending = next >> (64 - shift)
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+		v0 ^= w
+	}
+	if n := uint64(8 * len(s)); n > 0 {
+		next := tail64(s)
+		w := pending | next<<shift
+		pending = w
+		if shift+n >= 64 {
+			pending = next >> (64 - shift)
+			v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
+			v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+			v0 ^= w
+		}
+	}
+	return sipFinish(v0, v1, v2, v3, length<<56|pending)
+}
+
 // word64 returns the first 8 bytes of s, little-endian. The compiler turns it into one load.
 func word64(s string) uint64 {
 	_ = s[7]
@@ -108,20 +130,29 @@ func tail64(s string) uint64 {
 	return uint64(s[0]) | uint64(s[n/2])<<(8*(n/2)) | uint64(s[n-1])<<(8*(n-1))
 }
 
-func (h *sipHash) sum() (out [16]byte) {
-	w := h.length<<56 | h.pending
-	v0, v1, v2, v3 := sipRound(h.v0, h.v1, h.v2, h.v3^w)
+func (h *sipHash) sum() (low, high uint64) {
+	return sipFinish(h.v0, h.v1, h.v2, h.v3, h.length<<56|h.pending)
+}
+
+// sipFinish returns the hash after the last word.
+func sipFinish(v0, v1, v2, v3, w uint64) (low, high uint64) {
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
 	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	v0 ^= w
-	v2 ^= 0xee
-	for range 4 {
-		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	}
-	binary.LittleEndian.PutUint64(out[:8], v0^v1^v2^v3)
-	v1 ^= 0xdd
-	for range 4 {
-		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	}
-	binary.LittleEndian.PutUint64(out[8:], v0^v1^v2^v3)
-	return out
+	v0, v1, v2, v3 = sipRound(v0^w, v1, v2^0xee, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	low = v0 ^ v1 ^ v2 ^ v3
+	v0, v1, v2, v3 = sipRound(v0, v1^0xdd, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	return low, v0 ^ v1 ^ v2 ^ v3
+}
+
+// bytes16 returns two words as bytes, little-endian.
+func bytes16(low, high uint64) (b [16]byte) {
+	binary.LittleEndian.PutUint64(b[:8], low)
+	binary.LittleEndian.PutUint64(b[8:], high)
+	return b
 }

@@ -67,6 +67,19 @@ type Lister interface {
 	Size(ctx context.Context) (int64, error)
 }
 
+// A SingleStore decides a rule with a single charge without tickets, at less cost.
+type SingleStore interface {
+	// Single returns a decider for one meter under a rule. It is nil if such charges need tickets, or if s is
+	// not this store itself but one that embeds it, and may decide in its own way.
+	Single(s Store, rule RuleHasher, m *algorithm.Meter) Single
+}
+
+// A Single decides charges of one meter under one rule. It answers as Take does for a ticket that has only this
+// charge, and returns when it decided. An instant of 0 means the store's clock.
+type Single interface {
+	Take(ctx context.Context, now algorithm.Instant, key string, cost int64, maxDelay time.Duration) (algorithm.Decision, algorithm.Instant, error)
+}
+
 // A BatchStore decides many tickets in one function call, each by itself, faster than one by one.
 type BatchStore interface {
 	TakeEach(ctx context.Context, turns []BatchItem)
