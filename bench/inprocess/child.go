@@ -121,9 +121,13 @@ func (s *server) fill(keys span) error {
 
 func (s *server) run(r Run) (RunResult, error) {
 	if r.Pattern == Hot {
-		// Use a new key each time, not among those filled, so that it starts with the whole limit.
+		// Use a new key each time, not among those filled, and warm it: it has as much left as they have.
 		s.hot++
-		return r.do(s.limiter, traffic{text: keyOf(s.filled + s.hot)})
+		key := keyOf(s.filled + s.hot)
+		if err := s.limiter.Warm(key); err != nil {
+			return RunResult{}, fmt.Errorf("warm the hot key: %w", err)
+		}
+		return r.do(s.limiter, traffic{text: key})
 	}
 	t, ok := s.traffic[r.Pattern]
 	if !ok {

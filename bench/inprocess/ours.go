@@ -22,13 +22,7 @@ func ours() []Contestant {
 		one(penstock.TokenBucket),
 		one(penstock.SlidingWindowCounter),
 		one(penstock.FixedWindow),
-		{Batched, report.Ours, func(l Limit) (Limiter, error) {
-			limiter, err := openPenstock(penstock.Limit{Algorithm: penstock.TokenBucket, Count: l.Count, Window: l.Window})
-			if err != nil {
-				return nil, err
-			}
-			return batchedLimiter{limiter.(*penstockLimiter)}, nil
-		}},
+		{Batched, report.Ours, openBatched},
 		{"penstock two limits per call", report.Ours, func(l Limit) (Limiter, error) {
 			return openPenstock(
 				penstock.Limit{Algorithm: penstock.TokenBucket, Count: l.Count, Window: l.Window},
@@ -38,10 +32,11 @@ func ours() []Contestant {
 	}
 }
 
+// penstockLimiter is what a program uses: a limiter on a memory store.
 type penstockLimiter struct {
-	store  *memstore.Store
-	hasher storage.RuleHasher
-	meters []*algorithm.Meter
+	store   *memstore.Store
+	limiter *penstock.Limiter
+	count   int64
 }
 
 func openPenstock(limits ...penstock.Limit) (Limiter, error) {
@@ -49,49 +44,29 @@ func openPenstock(limits ...penstock.Limit) (Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &penstockLimiter{store: store, hasher: storage.NewHasher("bench").Rule("bench", "limit", "key")}
-	for _, l := range limits {
-		m, err := l.Compile()
-		if err != nil {
-			return nil, err
-		}
-		p.meters = append(p.meters, m)
+	options := make([]penstock.Option, len(limits))
+	for i, l := range limits {
+		options[i] = l
 	}
-	return p, nil
+	limiter, err := penstock.New(store, options...)
+	return &penstockLimiter{store, limiter, limits[0].Count}, err
 }
 
-// caller does what a service does for each request: it hashes the key, fills a ticket, and gets a full decision
-// into an outcome that it reuses.
-func (p *penstockLimiter) caller(share int64) TakeFunc {
-	charges := make([]algorithm.Charge, len(p.meters))
-	for i, m := range p.meters {
-		charges[i] = algorithm.Charge{Meter: m, Cost: max(1, m.Capacity/share)}
-	}
-	ticket := &storage.Ticket{Groups: []storage.Group{{Charges: charges}}}
-	out := &storage.Outcome{}
+func (p *penstockLimiter) Caller() TakeFunc {
 	ctx := context.Background()
 	return func(key string) (bool, error) {
-		ticket.Groups[0].Subject = p.hasher.Subject(key)
-		err := p.store.Take(ctx, ticket, out)
-		return out.Allowed, err
+		d, err := p.limiter.Allow(ctx, key)
+		return d.Allowed, err
 	}
 }
-
-// everything is a share of the capacity that makes a charge cost one.
-const everything = 1 << 62
-
-func (p *penstockLimiter) Caller() TakeFunc { return p.caller(everything) }
 
 // Warm takes half of the capacity, because a nearly unused counter soon equals an unused one and is dropped.
 func (p *penstockLimiter) Warm(key string) error {
-	allowed, err := p.caller(2)(key)
-	if err != nil {
-		return err
-	}
-	if !allowed {
+	d, err := p.limiter.Take(context.Background(), key, max(1, p.count/2))
+	if err == nil && !d.Allowed {
 		return fmt.Errorf("half of the capacity was denied to the new key %q", key)
 	}
-	return nil
+	return err
 }
 
 func (p *penstockLimiter) Bytes() int64 { return p.store.Stats().Bytes }
@@ -100,33 +75,59 @@ func (p *penstockLimiter) Close() error { return p.store.Close() }
 // Batched is our row in which requests come in batches, as over an API that accepts lists.
 const Batched = "penstock token_bucket, 32 at a time"
 
-type batchedLimiter struct{ *penstockLimiter }
+// batchedLimiter does what a service does for each list of requests: it hashes the keys, fills tickets, and gets
+// full decisions into outcomes that it reuses.
+type batchedLimiter struct {
+	*memstore.Store
+	hasher storage.RuleHasher
+	meter  *algorithm.Meter
+}
+
+func openBatched(l Limit) (Limiter, error) {
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	meter, err := penstock.Limit{Algorithm: penstock.TokenBucket, Count: l.Count, Window: l.Window}.Compile()
+	return batchedLimiter{store, storage.NewHasher("bench").Rule("bench", "limit", "key"), meter}, err
+}
+
+func (p batchedLimiter) ticket(key string, cost int64) storage.Ticket {
+	return storage.Ticket{Groups: []storage.Group{{Subject: p.hasher.Subject(key), Charges: []algorithm.Charge{{Meter: p.meter, Cost: cost}}}}}
+}
+
+func (p batchedLimiter) Warm(key string) error {
+	ticket, out := p.ticket(key, max(1, p.meter.Capacity/2)), storage.Outcome{}
+	return p.Take(context.Background(), &ticket, &out)
+}
+
+func (p batchedLimiter) Bytes() int64 { return p.Stats().Bytes }
 
 // Caller collects requests and decides them together. For each request it returns the decision at the same place
 // of the previous batch; the first batch is decided one by one.
 func (p batchedLimiter) Caller() TakeFunc {
 	const size = 32
-	single := p.penstockLimiter.Caller()
 	turns := make([]storage.BatchItem, size)
 	for i := range turns {
-		turns[i].Ticket.Groups = []storage.Group{{Charges: []algorithm.Charge{{Meter: p.meters[0], Cost: 1}}}}
+		turns[i].Ticket = p.ticket("", 1)
 	}
 	ctx := context.Background()
 	n, filled := 0, false
 	return func(key string) (bool, error) {
 		if !filled {
-			allowed, err := single(key)
-			turns[n].Outcome.Allowed = allowed
+			t := &turns[n]
+			t.Ticket.Groups[0].Subject = p.hasher.Subject(key)
+			err := p.Take(ctx, &t.Ticket, &t.Outcome)
 			n = (n + 1) % size
 			filled = n == 0
-			return allowed, err
+			return t.Outcome.Allowed, err
 		}
 		t := &turns[n]
 		allowed, err := t.Outcome.Allowed, t.Err
 		t.Ticket.Groups[0].Subject = p.hasher.Subject(key)
 		if n++; n == size {
 			n = 0
-			p.store.TakeEach(ctx, turns)
+			p.TakeEach(ctx, turns)
 		}
 		return allowed, err
 	}
