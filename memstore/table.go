@@ -59,7 +59,7 @@ func homeOf(place uint64, homes uint32) uint32 {
 // fetch starts to fetch the slots of a place without waiting for them. It reads without the lock how long the
 // table is, which may be out of date.
 func (t *table) fetch(place uint64) {
-	if homes := atomic.LoadUint32(&t.homes); homes != 0 {
+	if homes := atomic.LoadUint32(&t.homes); canPrefetch && homes != 0 {
 		prefetch(unsafe.Pointer(t.at(homeOf(place, homes))))
 	}
 }
