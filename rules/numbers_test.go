@@ -118,3 +118,20 @@ func TestCountersOfNumbers(t *testing.T) {
 		}
 	}
 }
+
+// A reservation names the numbers it was made with. One that is made up gets no more than max, and one for a limit that
+// there is not is refused.
+func TestNumbersOfReservations(t *testing.T) {
+	r := compiled(t, `rules: [{name: a, key: [user], limits: [{rate: "{quota}/1h", max: 1000, default: 10}, 7/1d]}]`).Rules[0]
+	for _, test := range []struct{ given, want int64 }{{5, 5}, {1000, 1000}, {1 << 60, 1000}, {-1, 0}} {
+		got, ok := r.LimitsWith(NoOverride, []LimitNumber{{IsData: true, Count: test.given}})
+		if !ok || len(got.Data) != 2 || got.Data[0].Count != test.want || got.Data[1].Count != 7 {
+			t.Errorf("with %d: %+v, %v; want %d", test.given, got.Data, ok, test.want)
+		}
+	}
+	for _, given := range [][]LimitNumber{nil, make([]LimitNumber, 2)} {
+		if got, ok := r.LimitsWith(NoOverride, given); ok {
+			t.Errorf("with %d numbers: %+v", len(given), got)
+		}
+	}
+}
