@@ -125,6 +125,10 @@ func (c *conn) activate() bool {
 
 // rest makes the connection idle, unless the next request is there already.
 func (c *conn) rest() {
+	c.headUntil = time.Time{}
+	if limit := c.server.options.First; limit > 0 && c.from < c.to { // it has begun its next head
+		c.headUntil = time.Now().Add(limit)
+	}
 	if headLength(c.buffer[c.from:c.to]) > 0 {
 		return
 	}

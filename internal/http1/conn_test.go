@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -89,6 +90,32 @@ func TestDeadlines(t *testing.T) {
 				t.Errorf("the connection was not closed: %v", err)
 			}
 		})
+	}
+}
+
+// The time for the next head starts when the first request has been served, not when the connection was accepted.
+func TestDeadlineOfTheNextHead(t *testing.T) {
+	var served time.Time
+	s := New(Options{
+		Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = time.Now() }),
+		Context: t.Context(), ConnState: func(net.Conn, http.ConnState) {}, First: time.Hour,
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	defer s.Close()
+	go s.Serve(l)
+	conn, _ := dial(t, l.Addr().String())
+	send(t, conn, get+get[:20])
+	handed, err := s.Rest(l.Addr()).Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handed.Close()
+	if until := handed.(*Handed).until; until.Before(served.Add(time.Hour)) {
+		t.Errorf("the head must arrive until %v, and the request before was served at %v", until, served)
 	}
 }
 
