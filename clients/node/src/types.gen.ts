@@ -4,79 +4,78 @@ export interface Limit {
   rule: string;
   algorithm: "fixed_window" | "sliding_window_log" | "sliding_window_counter" | "token_bucket" | "leaky_bucket" | "concurrency";
   limit: number;
-  /** Of a calendar limit, the length of the current period; of a concurrency limit, its leases' time to live. */
+  /** For a calendar limit, the length of the current period; for a concurrency limit, the time to live of its
+   * permits. */
   window_ms: number;
-  /** This limit by itself lets the call pass. */
+  /** Whether this limit alone allows the request. */
   allowed: boolean;
   remaining: number;
-  /** 0 if allowed, null if waiting will not help. */
+  /** 0 if allowed, null if waiting does not help. */
   retry_after_ms: number | null;
-  /** When the caller is as if never seen. */
+  /** Time until the client's whole limit is available again. */
   reset_after_ms: number;
   /** May exceed the limit. */
   used: number;
-  /** The limit's name in RateLimit headers: the rule's, or rule:1m if the rule has several. */
+  /** The name of the limit in RateLimit headers: the rule name, or rule:1m if the rule has several limits. */
   policy: string;
-  /** How much passes per window; the capacity of a bucket is limit. */
+  /** How much is allowed per window. For buckets, `limit` is the capacity. */
   count: number;
-  /** Of a leaky bucket. */
+  /** The delay by a leaky bucket. */
   delay_ms?: number;
-  /** The rule is only tried: it had no say. */
+  /** The rule is in shadow mode and did not affect the verdict. */
   shadow?: boolean;
-  /** The rule has banned the caller. */
+  /** The rule has banned the client. */
   banned?: boolean;
 }
 
 export interface Verdict {
   allowed: boolean;
-  /** The one that decided, whose numbers follow: of the limits that deny the one with the longest wait, else the one
-   * with the least left. Empty, and the numbers 0, if no limit had a say. */
+  /** The rule that decided. The other fields describe its limit: of the limits that deny, the one with the longest
+   * wait; otherwise the one with the least remaining. Empty, with all numbers 0, if no limit applied. */
   rule: string;
   reason: "ok" | "no_rule" | "over_limit" | "banned" | "deny_list" | "allow_list" | "duplicate" | "store_error" | "rule_error" | "blocked";
-  /** What it was decided on: the shared state, permits taken of it earlier, what this node has counted by itself, or
-   * nothing: by a failure policy that lets it pass or denies it. */
+  /** What the verdict rests on. exact: the store; leased: quota taken ahead from the store; local: this node's own
+   * counters; open, closed: no counters, because the fallback allows or denies. */
   quality: "exact" | "leased" | "local" | "open" | "closed";
   limit: number;
   remaining: number;
-  /** 0 if allowed, null if waiting will not help. */
+  /** 0 if allowed, null if waiting does not help. */
   retry_after_ms: number | null;
-  /** When the caller is as if never seen. */
+  /** Time until the client's whole limit is available again. */
   reset_after_ms: number;
-  /** How long the call is to be held before it goes on. */
+  /** How long to delay the request before it proceeds. */
   delay_ms: number;
-  /** The request is a duplicate of an allowed one, and some rule charged nothing for it. It takes its own permits of
-   * concurrency limits, or is denied. */
+  /** The request is a duplicate of an allowed one, and at least one rule did not charge it. It still needs its own
+   * permits of concurrency limits. */
   duplicate: boolean;
-  /** All that applied. */
+  /** All limits that applied. */
   limits: Limit[];
-  /** Names what this request reserved. Conclude it when the request is over. A duplicate reserves only permits of
-   * concurrency limits. */
+  /** Identifies what this request reserved. Settle or release it when the request has finished. A duplicate reserves
+   * only permits of concurrency limits. */
   reservation?: string;
-  /** How long `reservation` stays open unless it is renewed: of several rules, the shortest. */
+  /** How long `reservation` stays open unless it is renewed; with several rules, the shortest time. */
   reserved_for_ms?: number;
-  /** Of a duplicate, allowed or denied: names what the original request reserved. The original concludes it and may
-   * still be running. A client that lost the reply to the original takes over from it: it releases `reservation`, if
-   * there is one, which is only a second permit, and runs and concludes the request under this name. Everyone else
-   * leaves it alone. */
+  /** For a duplicate, allowed or denied: the reservation of the original request, which may still be running and
+   * settles it. Use it only if the response to the original was lost: release `reservation`, if present (it is only
+   * a second permit), then run the request and settle this reservation instead. */
   original_reservation?: string;
-  /** How long the caller is banned or blocked. */
+  /** How long the client is banned or blocked. */
   banned_for_ms?: number;
   rules_version?: number;
-  /** In a batch: why this call could not be decided. */
+  /** In a batch: why this request could not be decided. */
   error?: string;
 }
 
 export interface Call {
-  /** Whose rules are meant. */
+  /** The domain whose rules apply. */
   domain?: string;
-  /** What is known of the request: path, method, ip, host, and whatever else rules ask for. Lengths are in bytes. */
+  /** Attributes of the request: path, method, ip, host, and any others that rules use. Lengths are in bytes. */
   attributes: Record<string, string>;
-  /** How much it takes. 0 is a peek: it is told what would be decided, and charges nothing. */
+  /** The cost of the request. 0 is a peek: it returns the decision and charges nothing. */
   cost?: number;
-  /** What the caller calls this request: a repeat with the same id is recognised by rules that ask for it, and
-   * charged once. */
+  /** The idempotency key. Rules with dedup charge requests with the same key once. */
   id?: string;
-  /** How long the caller can hold the call for a leaky bucket. One that would have to wait longer is denied. */
+  /** The longest delay by a leaky bucket that the client accepts. If the request would wait longer, it is denied. */
   max_delay_ms?: number;
 }
 

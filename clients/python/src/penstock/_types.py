@@ -11,64 +11,64 @@ class Limit:
     rule: str = ""
     algorithm: str = "fixed_window"
     limit: int = 0
-    #: Of a calendar limit, the length of the current period; of a concurrency limit, its leases' time to live.
+    #: For a calendar limit, the length of the current period; for a concurrency limit, the time to live of its
+    #: permits.
     window_ms: int = 0
-    #: This limit by itself lets the call pass.
+    #: Whether this limit alone allows the request.
     allowed: bool = False
     remaining: int = 0
-    #: 0 if allowed, null if waiting will not help.
+    #: 0 if allowed, null if waiting does not help.
     retry_after_ms: Optional[int] = 0
-    #: When the caller is as if never seen.
+    #: Time until the client's whole limit is available again.
     reset_after_ms: int = 0
     #: May exceed the limit.
     used: int = 0
-    #: The limit's name in RateLimit headers: the rule's, or rule:1m if the rule has several.
+    #: The name of the limit in RateLimit headers: the rule name, or rule:1m if the rule has several limits.
     policy: str = ""
-    #: How much passes per window; the capacity of a bucket is limit.
+    #: How much is allowed per window. For buckets, `limit` is the capacity.
     count: int = 0
-    #: Of a leaky bucket.
+    #: The delay by a leaky bucket.
     delay_ms: int = 0
-    #: The rule is only tried: it had no say.
+    #: The rule is in shadow mode and did not affect the verdict.
     shadow: bool = False
-    #: The rule has banned the caller.
+    #: The rule has banned the client.
     banned: bool = False
 
 
 @dataclass(frozen=True)
 class Verdict:
     allowed: bool = False
-    #: The one that decided, whose numbers follow: of the limits that deny the one with the longest wait, else the
-    #: one with the least left. Empty, and the numbers 0, if no limit had a say.
+    #: The rule that decided. The other fields describe its limit: of the limits that deny, the one with the longest
+    #: wait; otherwise the one with the least remaining. Empty, with all numbers 0, if no limit applied.
     rule: str = ""
     reason: str = "ok"
-    #: What it was decided on: the shared state, permits taken of it earlier, what this node has counted by itself,
-    #: or nothing: by a failure policy that lets it pass or denies it.
+    #: What the verdict rests on. exact: the store; leased: quota taken ahead from the store; local: this node's own
+    #: counters; open, closed: no counters, because the fallback allows or denies.
     quality: str = "exact"
     limit: int = 0
     remaining: int = 0
-    #: 0 if allowed, null if waiting will not help.
+    #: 0 if allowed, null if waiting does not help.
     retry_after_ms: Optional[int] = 0
-    #: When the caller is as if never seen.
+    #: Time until the client's whole limit is available again.
     reset_after_ms: int = 0
-    #: How long the call is to be held before it goes on.
+    #: How long to delay the request before it proceeds.
     delay_ms: int = 0
-    #: The request is a duplicate of an allowed one, and some rule charged nothing for it. It takes its own permits
-    #: of concurrency limits, or is denied.
+    #: The request is a duplicate of an allowed one, and at least one rule did not charge it. It still needs its own
+    #: permits of concurrency limits.
     duplicate: bool = False
-    #: All that applied.
+    #: All limits that applied.
     limits: tuple[Limit, ...] = ()
-    #: Names what this request reserved. Conclude it when the request is over. A duplicate reserves only permits of
-    #: concurrency limits.
+    #: Identifies what this request reserved. Settle or release it when the request has finished. A duplicate
+    #: reserves only permits of concurrency limits.
     reservation: Optional[str] = None
-    #: How long `reservation` stays open unless it is renewed: of several rules, the shortest.
+    #: How long `reservation` stays open unless it is renewed; with several rules, the shortest time.
     reserved_for_ms: Optional[int] = None
-    #: Of a duplicate, allowed or denied: names what the original request reserved. The original concludes it and may
-    #: still be running. A client that lost the reply to the original takes over from it: it releases `reservation`,
-    #: if there is one, which is only a second permit, and runs and concludes the request under this name. Everyone
-    #: else leaves it alone.
+    #: For a duplicate, allowed or denied: the reservation of the original request, which may still be running and
+    #: settles it. Use it only if the response to the original was lost: release `reservation`, if present (it is
+    #: only a second permit), then run the request and settle this reservation instead.
     original_reservation: Optional[str] = None
-    #: How long the caller is banned or blocked.
+    #: How long the client is banned or blocked.
     banned_for_ms: int = 0
     rules_version: int = 0
-    #: In a batch: why this call could not be decided.
+    #: In a batch: why this request could not be decided.
     error: Optional[str] = None
