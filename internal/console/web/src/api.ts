@@ -44,7 +44,7 @@ async function send(method: Method, path: string, body?: unknown, signal?: Abort
     })
   } catch (err) {
     if (signal?.aborted) throw err
-    throw new Failure(0, { detail: 'This node does not answer. Is it running?' })
+    throw new Failure(0, { detail: 'This node does not respond. Is it running?' })
   }
   const text = await response.text()
   if (response.ok) return text === '' ? undefined : JSON.parse(text)

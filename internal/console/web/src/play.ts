@@ -35,7 +35,7 @@ export const presets: Preset[] = [
   {
     name: 'Three answers to one trace',
     about:
-      'One call, two, three in the thirds of the first minute; three more at 80 s. Six a minute: the fixed window has forgotten the first minute, the log remembers every call, the counter estimates.',
+      'Six requests in the first minute, three more at 80 s, six allowed per minute. The fixed window has dropped the first minute, the log keeps every request, the counter estimates.',
     lanes: [
       { name: 'Fixed window', limit: { rate: '6/1m', algorithm: 'fixed_window' } },
       { name: 'Sliding log', limit: { rate: '6/1m', algorithm: 'sliding_window_log' } },
@@ -45,7 +45,7 @@ export const presets: Preset[] = [
   },
   {
     name: 'The burst at the edge',
-    about: 'Five calls at 59 s and five at 60 s. A fixed window lets all ten pass within a second.',
+    about: 'Five requests at 59 s and five at 60 s. A fixed window allows all ten within a second.',
     lanes: [
       { name: 'Fixed window', limit: { rate: '5/1m', algorithm: 'fixed_window' } },
       { name: 'Sliding counter', limit: { rate: '5/1m', algorithm: 'sliding_window_counter' } },
@@ -56,7 +56,7 @@ export const presets: Preset[] = [
   {
     name: 'Coins in a bucket',
     about:
-      'A bucket of three coins, filled every minute. At 50 s it is empty; what does not fit at 120 s is lost; three calls at 130 s take all three at once.',
+      'A bucket of three tokens, filled every minute. At 50 s it is empty; tokens that do not fit at 120 s are lost; three requests at 130 s take all three at once.',
     lanes: [
       { name: 'Filled every minute', limit: { rate: '3/1m', algorithm: 'token_bucket', burst: 3, refill: 'interval' } },
       { name: 'Filled all the time', limit: { rate: '3/1m', algorithm: 'token_bucket', burst: 3 } },
@@ -65,7 +65,7 @@ export const presets: Preset[] = [
   },
   {
     name: 'Water with a hole',
-    about: 'Eight calls at once. One goes on every 15 s, six wait in order, and what does not fit spills over.',
+    about: 'Eight requests at once. One proceeds every 15 s, six wait in order, and the rest are denied.',
     lanes: [
       { name: 'Leaky bucket', limit: { rate: '4/1m', algorithm: 'leaky_bucket', queue: 6 } },
       { name: 'Token bucket', limit: { rate: '4/1m', algorithm: 'token_bucket', burst: 4 } },
@@ -74,7 +74,7 @@ export const presets: Preset[] = [
   },
   {
     name: 'Roller coaster, twice a day',
-    about: 'Who has ridden twice today waits for tomorrow; by the log, until a day after the first ride.',
+    about: 'With the calendar, a visitor who has ridden twice waits until tomorrow; with the log, until a day after the first ride.',
     lanes: [
       { name: 'By the calendar', limit: { rate: '2/day', algorithm: 'fixed_window' } },
       { name: 'Any 24 hours', limit: { rate: '2/1d', algorithm: 'sliding_window_log' } },
@@ -83,7 +83,7 @@ export const presets: Preset[] = [
   },
   {
     name: 'A hundred posts a day',
-    about: 'A post every eight minutes, and an hour of ten times that.',
+    about: 'A post every eight minutes, and one hour at about ten times that rate.',
     lanes: [
       { name: 'Fixed window', limit: { rate: '100/day', algorithm: 'fixed_window' } },
       { name: 'Token bucket', limit: { rate: '100/1d', algorithm: 'token_bucket', burst: 20 } },
@@ -96,7 +96,7 @@ export const presets: Preset[] = [
   },
   {
     name: 'Five at the same time',
-    about: 'Every call runs for 20 s. However fast they come, five run.',
+    about: 'Every request runs for 20 s. However fast they arrive, at most five run.',
     lanes: [
       { name: 'Concurrency', limit: { concurrent: 5, ttl: '1m' } },
       { name: 'Sliding counter', limit: { rate: '15/1m', algorithm: 'sliding_window_counter' } },

@@ -61,7 +61,7 @@ export function Search() {
         type="text"
         list={undefined}
         role="combobox"
-        aria-label="Search screens, rules and callers"
+        aria-label="Search screens, rules and clients"
         aria-expanded={open && found.length > 0}
         aria-controls="found"
         aria-autocomplete="list"
@@ -104,7 +104,7 @@ function results(text: string, rules: string[]): Target[] {
   const found: Target[] = []
   if (wanted === '') return found
   if (wanted.includes('=') && readAttributes(text).wrong === '') {
-    if (mayChange()) found.push({ kind: 'Caller', name: text.trim(), path: `/keys${query({ q: text.trim() })}` })
+    if (mayChange()) found.push({ kind: 'Client', name: text.trim(), path: `/keys${query({ q: text.trim() })}` })
     found.push({ kind: 'Explain', name: text.trim(), path: `/explain${query({ q: text.trim() })}` })
   }
   for (const s of visibleScreens()) if (s.name.toLowerCase().includes(wanted)) found.push({ kind: 'Screen', ...s })

@@ -38,7 +38,7 @@ async function steps() {
   // A rule is written by the form, previewed on those calls, compared and saved.
   await page.getByRole('link', { name: 'Rules', exact: true }).click()
   await page.getByRole('button', { name: 'site-per-ip' }).click()
-  await page.getByText('Without the store').waitFor()
+  await page.getByText('Fallback', { exact: true }).waitFor()
   await looked(page, 'rules')
   await page.getByRole('link', { name: 'Edit', exact: true }).click()
   await page.getByRole('button', { name: 'Add a rule by form' }).click()
@@ -62,8 +62,8 @@ async function steps() {
   await editor.getByText('uploads-at-once').waitFor()
   await page.getByRole('button', { name: 'Show the changes' }).click()
   await page.locator('.diff .added').getByText('orders-per-user').waitFor()
-  await page.getByRole('button', { name: 'Preview on recent calls' }).click()
-  await page.getByText('Had these rules been in force').waitFor()
+  await page.getByRole('button', { name: 'Preview on recent requests' }).click()
+  await page.getByText('Effect on recent requests').waitFor()
   await looked(page, 'editor')
 
   // A mistake is shown where it is, and cannot be saved.
@@ -93,14 +93,14 @@ async function steps() {
     await page.keyboard.type('user: {header: X-User}')
     return false
   })
-  await page.getByLabel('Why').fill('orders are limited')
+  await page.getByLabel('Message').fill('orders are limited')
   await until('it can be saved', async () => page.getByRole('button', { name: 'Save', exact: true }).isEnabled())
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   await page.getByText('Saved as version 2').waitFor()
 
   // It takes effect: the fourth call is denied, seen live, and explained.
   await page.getByRole('link', { name: 'Live tail' }).click()
-  await page.getByText('Waiting for calls').waitFor()
+  await page.getByText('Waiting for requests').waitFor()
   let tries = 0
   let user = ''
   await until('the rule denies', async () => {
@@ -115,8 +115,8 @@ async function steps() {
   })
   await looked(page, 'tail')
   await page.locator('.calls .link').first().click()
-  await page.getByRole('link', { name: 'Explain this call' }).click()
-  await page.getByText('every condition holds').first().waitFor()
+  await page.getByRole('link', { name: 'Explain this request' }).click()
+  await page.getByText('every condition is met').first().waitFor()
   await looked(page, 'explain')
 
   // The key is found, reset, and the caller may go on.
@@ -238,7 +238,7 @@ async function hostile() {
     await page.goto(admin + path)
     await page.locator('h1').waitFor()
     if (path === '/tail') {
-      await page.getByText('Waiting for calls').waitFor()
+      await page.getByText('Waiting for requests').waitFor()
       await fetch(`${gateway}/api/v1/chat`, { headers: { 'X-Fingerprint': '<img src=x onerror=alert(1)>' } })
       await page.locator('.calls').getByText('<img src=x onerror=alert(1)>').first().waitFor()
     }
@@ -255,7 +255,7 @@ async function viewer() {
   assert.equal(await page.getByRole('button', { name: /demo traffic/ }).count(), 0)
   await looked(page, 'overview-viewer')
   await page.getByRole('link', { name: 'Live tail' }).click()
-  await page.getByText('Waiting for calls').waitFor()
+  await page.getByText('Waiting for requests').waitFor()
   await until('a call is seen', async () => {
     await call('/', { 'X-User': 'somebody' })
     return (await page.locator('.calls').getByText(/ip=#/).count()) > 0

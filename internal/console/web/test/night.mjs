@@ -41,7 +41,7 @@ async function night() {
   await page.getByRole('heading', { name: `ip=${bot}` }).waitFor()
   await page.getByText('5 of 5').waitFor()
   await page.locator('main').getByRole('link', { name: 'Explain', exact: true }).click()
-  await page.getByText('every condition holds').first().waitFor()
+  await page.getByText('every condition is met').first().waitFor()
 
   // It is blocked on all nodes. The form asks, since this client sent most of what was allowed.
   await page.goBack()
@@ -66,12 +66,12 @@ async function night() {
   const row = page.getByRole('row', { name: /scraper at night/ })
   await row.waitFor()
   await looked(page, 'blocks')
-  await row.getByRole('button', { name: 'Lift the block' }).click()
+  await row.getByRole('button', { name: 'Lift block' }).click()
   await until('the other node lifts', async () => (await told()).error !== 'blocked')
   await page.getByRole('button', { name: 'Undo' }).click()
   await row.waitFor()
   await until('the other node blocks again', async () => (await told()).error === 'blocked')
-  await row.getByRole('button', { name: 'Lift the block' }).click()
+  await row.getByRole('button', { name: 'Lift block' }).click()
   await row.waitFor({ state: 'detached' })
   await until('the other node lifts', async () => (await told()).error !== 'blocked')
   await page.getByRole('button', { name: 'Dismiss' }).click()

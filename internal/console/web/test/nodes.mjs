@@ -65,7 +65,7 @@ async function everyNode() {
   await knows(page)
   const filter = page.getByLabel('Node', { exact: true })
   await filter.selectOption('south')
-  await page.getByText('No calls yet').waitFor() // all went to north
+  await page.getByText('No requests yet').waitFor() // all went to north
   await filter.selectOption('north')
   await page.getByText('20 in all').waitFor()
   await filter.selectOption('')
@@ -75,7 +75,7 @@ async function everyNode() {
 
   await page.getByRole('button', { name: '24h' }).click()
   const history = page.getByRole('region', { name: 'History' })
-  await history.getByText(/20 calls/).waitFor()
+  await history.getByText(/20 requests/).waitFor()
   await history.getByText(/events in this period/).click()
   await history.getByText('Node started').first().waitFor()
   await looked(page, 'history')
@@ -85,7 +85,7 @@ async function everyNode() {
   await page.mouse.move(box.x + box.width * 0.9, box.y + box.height / 2, { steps: 5 })
   await page.mouse.up()
   await page.waitForURL(/from=.*to=/)
-  await history.getByRole('button', { name: 'Back to now' }).click()
+  await history.getByRole('button', { name: 'Back to live' }).click()
   await page.getByRole('button', { name: '15m', pressed: true }).waitFor()
   await context.close()
 }

@@ -23,11 +23,11 @@ export function Audit() {
   return (
     <>
       <h1>Audit</h1>
-      <p class="quiet">Who changed what. Entries cannot be edited.</p>
+      <p class="quiet">All changes and who made them. Entries cannot be edited.</p>
       {wrong && <Trouble error={wrong} />}
       {pages.length > 0 && deeds.length === 0 && (
-        <Empty title="Nothing was changed yet">
-          <p>Every change of rules, reset, ban and override is written down here.</p>
+        <Empty title="No changes yet">
+          <p>Changes of rules, resets, bans and overrides are recorded here.</p>
         </Empty>
       )}
       {deeds.length > 0 && (
@@ -36,10 +36,10 @@ export function Audit() {
             <thead>
               <tr>
                 <th>When</th>
-                <th>Who</th>
-                <th>What</th>
+                <th>User</th>
+                <th>Action</th>
                 <th>Version</th>
-                <th>Detail</th>
+                <th>Details</th>
               </tr>
             </thead>
             <tbody>

@@ -31,7 +31,7 @@ export function LiftBlock({ of, done }: { of: Block; done: () => void }) {
   return (
     <>
       <button type="button" class="small" onClick={() => void lift()}>
-        Lift the block
+        Lift block
       </button>
       {error && <Trouble error={error} />}
     </>
@@ -60,7 +60,7 @@ export function Denied() {
   return (
     <section>
       <div class="head">
-        <h2>Blocked and banned now</h2>
+        <h2>Blocked and banned</h2>
         <span class="grow" />
         <button type="button" aria-expanded={form} onClick={() => setForm(!form)}>
           Block a key
@@ -78,15 +78,15 @@ export function Denied() {
       {blocks.error && <Trouble error={blocks.error} />}
       {bans.error && <Trouble error={bans.error} />}
       {rows.length + (bans.data?.bans.length ?? 0) === 0 ? (
-        <p class="quiet">Nobody.</p>
+        <p class="quiet">No blocks or bans.</p>
       ) : (
         <div class="scroll">
           <table>
             <thead>
               <tr>
-                <th>Who</th>
-                <th>How</th>
-                <th>Why</th>
+                <th>Client</th>
+                <th>Type</th>
+                <th>Reason</th>
                 <th>By</th>
                 <th>Until</th>
                 <th>
@@ -115,7 +115,7 @@ export function Denied() {
                   <td>
                     ban by <a href={`/rules${query({ rule: b.rule })}`}>{b.rule}</a>
                   </td>
-                  <td>{b.reason ?? (b.author ? '' : 'its penalty')}</td>
+                  <td>{b.reason ?? (b.author ? '' : 'penalty')}</td>
                   <td>{b.author ?? 'the rule'}</td>
                   <td>{instant(b.until)}</td>
                   <td />
@@ -125,7 +125,7 @@ export function Denied() {
           </table>
         </div>
       )}
-      {bans.data?.more && <p class="quiet">There may be more bans: penstock bans list shows all.</p>}
+      {bans.data?.more && <p class="quiet">There may be more bans. To list all, run penstock bans list.</p>}
     </section>
   )
 }

@@ -106,7 +106,7 @@ function DocumentEditor({ initial }: { initial: RuleSet }) {
     <>
       <Head set={set} changed={changed && writable} add={writable ? insert : undefined} />
       {typed.draft && <Restored version={typed.draft.base} discard={() => typed.load(set)} />}
-      {!writable && <p class="quiet">{set.reason ?? 'You may look, and not change.'}</p>}
+      {!writable && <p class="quiet">{set.reason ?? 'You have read-only access.'}</p>}
       <Yaml
         source={typed.source}
         readOnly={!writable}

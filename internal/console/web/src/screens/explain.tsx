@@ -36,7 +36,7 @@ export function Explain() {
         }}
       >
         <label class="grow">
-          A call, by its attributes
+          Attributes of the request
           <input
             class="wide"
             placeholder="method=GET path=/search user=u1 ip=198.51.100.7"
@@ -50,10 +50,10 @@ export function Explain() {
       </form>
       {wrong && <Trouble error={wrong} />}
       {!asked.q && (
-        <Empty title="Which rules apply to a call, and why do the others not?">
+        <Empty title="See which rules apply to a request, and why the others do not">
           <p>
-            Nothing is charged. A denied call of the <a href="/tail?denied=true">live tail</a> can be explained from
-            there.
+            Nothing is charged. You can also explain a denied request from the{' '}
+            <a href="/tail?denied=true">live tail</a>.
           </p>
         </Empty>
       )}
@@ -74,12 +74,12 @@ function Result({ found }: { found: Explanation }) {
       {found.block && (
         <p>
           <Badge kind="denied">blocked</Badge> An operator has blocked this client until {instant(found.block.until)}:{' '}
-          {found.block.reason}. Without that:
+          {found.block.reason}. Without the block:
         </p>
       )}
       {found.list && (
         <p>
-          <Badge kind={found.list === 'deny' ? 'denied' : 'allowed'}>{found.list} list</Badge> Its entry {found.entry}{' '}
+          <Badge kind={found.list === 'deny' ? 'denied' : 'allowed'}>{found.list} list</Badge> Entry {found.entry}{' '}
           decides, and no rule applies. Without it:
         </p>
       )}
@@ -89,7 +89,7 @@ function Result({ found }: { found: Explanation }) {
             <tr>
               <th>Rule</th>
               <th>Applies</th>
-              <th>Why</th>
+              <th>Reason</th>
               <th>Key</th>
               <th>Limits</th>
             </tr>
@@ -103,7 +103,7 @@ function Result({ found }: { found: Explanation }) {
                 </td>
                 <td>{r.applies ? <Badge kind="allowed">yes</Badge> : <Badge kind="plain">no</Badge>}</td>
                 <td>
-                  {r.why ?? (r.override !== undefined ? `override ${r.override + 1} holds` : 'every condition holds')}
+                  {r.why ?? (r.override !== undefined ? `override ${r.override + 1} applies` : 'every condition is met')}
                   {r.failures?.map((f) => (
                     <div key={f} class="trouble">
                       {f}
@@ -119,7 +119,7 @@ function Result({ found }: { found: Explanation }) {
           </tbody>
         </table>
       </div>
-      {found.rules.length === 0 && <p class="quiet">There are no rules.</p>}
+      {found.rules.length === 0 && <p class="quiet">No rules.</p>}
     </>
   )
 }

@@ -20,9 +20,9 @@ export function Find({ value, rule }: { value: string; rule?: string }) {
     )
   if (!first)
     return (
-      <Empty title="Nobody with this value was seen">
+      <Empty title="No client found with this value">
         <p>
-          No node has kept a request with it, and no rule has counted it. Name its attribute to see it anyway:{' '}
+          No recent request or counter has this value. To see the client anyway, name the attribute:{' '}
           <a href={`/keys${query({ q: writeAttributes({ ip: value }) })}`}>
             <code>ip={value}</code>
           </a>
@@ -35,11 +35,11 @@ export function Find({ value, rule }: { value: string; rule?: string }) {
       <table>
         <thead>
           <tr>
-            <th>Who</th>
+            <th>Client</th>
             <th>Rules</th>
             <th class="num">Recent requests</th>
             <th class="num">Denied</th>
-            <th>Now</th>
+            <th>Status</th>
           </tr>
         </thead>
         <tbody>

@@ -19,7 +19,7 @@ export function History({ editable, current, changed }: { editable: boolean; cur
     setDiff({ version: v.version, text: answer.text ?? '' })
   }
   const rollBack = async (v: Version) => {
-    if (!window.confirm(`Save version ${v.version} again as the newest? It takes effect on every node within seconds.`))
+    if (!window.confirm(`Restore version ${v.version}? It takes effect on every node within seconds.`))
       return
     try {
       await post('/v1/rules/rollback', {
@@ -43,8 +43,8 @@ export function History({ editable, current, changed }: { editable: boolean; cur
                 <tr>
                   <th>Version</th>
                   <th>When</th>
-                  <th>Who</th>
-                  <th>Why</th>
+                  <th>Author</th>
+                  <th>Message</th>
                   <th>
                     <span class="hidden">Actions</span>
                   </th>

@@ -58,16 +58,16 @@ export function Key({ text, rule }: { text: string; rule?: string }) {
         <State key={k.rule} state={k} attributes={found} done={loaded.again} />
       ))}
       {shown && shown.keys.length === 0 && (
-        <Empty title="No rule keeps state of this caller">
+        <Empty title="No rule has state of this client">
           <p>
-            The rules' keys name other attributes. <a href={`/explain${query({ q: text })}`}>Explain</a> says which
-            rules look at what.
+            The keys of the rules have other attributes. <a href={`/explain${query({ q: text })}`}>Explain</a> shows what
+            each rule matches.
           </p>
         </Empty>
       )}
       {shown && (
         <section>
-          <h2>Last calls</h2>
+          <h2>Recent requests</h2>
           <Calls list={shown.recent} />
         </section>
       )}

@@ -58,7 +58,7 @@ export function KeyActions(props: { state: KeyState; attributes: Attributes; don
         </button>
         {banned_until && (
           <button type="button" class="small" onClick={() => void run(lift(banned_until))}>
-            Lift the ban
+            Lift ban
           </button>
         )}
         {!banned_until && can_ban && (
@@ -121,7 +121,7 @@ function OverrideForm({ add, cancel }: { add: (limit: string, hours: number) => 
         Limit <input value={limit} onInput={(e) => setLimit(e.currentTarget.value)} />
       </label>
       <label>
-        Hours it holds{' '}
+        Expires after (hours){' '}
         <input
           type="number"
           min={1}

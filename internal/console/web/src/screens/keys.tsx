@@ -89,7 +89,7 @@ function List({ rule }: { rule?: string }) {
       <section>
         <h2>Denied most in the last hour, at this node</h2>
         {rows.length === 0 ? (
-          <Empty title="Nobody was denied">
+          <Empty title="No denied requests">
             {mayChange() && (
               <p>Write above whose counters you want to see: an address, a user, a token, or name=value.</p>
             )}

@@ -23,7 +23,7 @@ export function Lanes({
     game.value = {
       ...game.value,
       name: 'Yours',
-      about: 'Click on the line of arrivals to add a call.',
+      about: 'Click the timeline to add a request.',
       arrivals: [...game.value.arrivals, { at_ms: at }].sort((a, b) => a.at_ms - b.at_ms),
     }
   }

@@ -42,7 +42,7 @@ export function NewRule({ add, cancel }: { add: (rule: Rule) => void; cancel: ()
       <label>
         Mode{' '}
         <select {...field('mode')}>
-          <option value="shadow">shadow: only look</option>
+          <option value="shadow">shadow: report only</option>
           <option value="enforce">enforce</option>
         </select>
       </label>

@@ -43,9 +43,9 @@ export function Overview() {
         {state === 'live' ? (
           <Badge kind="allowed">live</Badge>
         ) : (
-          <Badge kind={state === 'lost' ? 'denied' : 'plain'}>{state === 'lost' ? 'reconnecting' : 'resting'}</Badge>
+          <Badge kind={state === 'lost' ? 'denied' : 'plain'}>{state === 'lost' ? 'reconnecting' : 'paused'}</Badge>
         )}
-        <div class="choice" role="group" aria-label="Time shown">
+        <div class="choice" role="group" aria-label="Time range">
           {spans.map((s) => (
             <button key={s} type="button" aria-pressed={s === last} onClick={() => show({ last: s })}>
               {s}
@@ -69,7 +69,7 @@ export function Overview() {
         </Numbers>
       ) : (
         <p class="quiet" role="status">
-          {state === 'lost' ? 'This node does not answer. It is asked again every few seconds.' : 'Loading…'}
+          {state === 'lost' ? 'This node does not respond. Retrying every few seconds.' : 'Loading…'}
         </p>
       )}
     </>
@@ -88,14 +88,14 @@ function Numbers({ told, stats, children }: { told: Partial<Told>; stats: Stats;
       <MissingNodes of={stats} />
       <div class="tiles">
         <Tile
-          name="Calls a second"
+          name="Requests/s"
           value={count(now ? ((now.allowed + now.denied) * 1000) / stats.step_ms : 0)}
-          note={`${count(calls)} in all`}
+          note={`${count(calls)} total`}
         />
         <Tile
           name="Denied"
           value={percent(stats.total.denied, calls)}
-          note={`${count(stats.total.denied)} calls`}
+          note={`${count(stats.total.denied)} requests`}
           kind={unusual ? 'denied' : ''}
         />
         <Tile
@@ -135,21 +135,21 @@ function Live({ stats, status, period, node, zoom }: LiveProps) {
   const history = useLoad('/v1/history', { query: { ...period, node }, every: 15_000 })
   if (stats.total.allowed + stats.total.denied + stats.total.errors === 0) {
     return (
-      <Empty title="No calls yet">
-        <p>Send some through the gateway, and they appear here within a second:</p>
+      <Empty title="No requests yet">
+        <p>Send some through the gateway. They appear here within a second:</p>
         <pre
           tabIndex={0}
         >{`for i in $(seq 20); do curl -i http://${status?.addresses.gateway ?? 'localhost:8080'}/; done`}</pre>
         <DemoTraffic />
         <p>
-          Other doors are under <a href="/integrations">Integrations</a>.
+          For other APIs, see <a href="/integrations">Integrations</a>.
         </p>
       </Empty>
     )
   }
   return (
     <section>
-      <h2>Calls a second</h2>
+      <h2>Requests/s</h2>
       <TrafficChart
         of={points(stats)}
         step_ms={stats.step_ms}
@@ -176,19 +176,19 @@ function Past({ period, node, zoom, back }: PastProps) {
       {(h) => (
         <section aria-label="History">
           <div class="head">
-            <h2>Calls a second</h2>
+            <h2>Requests/s</h2>
             <span class="quiet">
-              {instant(h.from)} to {instant(h.to)}: {count(h.total.allowed + h.total.denied)} calls,{' '}
+              {instant(h.from)} to {instant(h.to)}: {count(h.total.allowed + h.total.denied)} requests,{' '}
               {count(h.total.denied)} denied
             </span>
             <span class="grow" />
             <button type="button" onClick={back}>
-              Back to now
+              Back to live
             </button>
           </div>
           {h.problem && (
             <p class="warning" role="status">
-              Some of it may be missing: {h.problem}
+              Some data may be missing: {h.problem}
             </p>
           )}
           <TrafficChart of={points(h)} step_ms={h.step_ms} marks={h.marks} marked={history.again} zoom={zoom} />
@@ -218,7 +218,7 @@ function StoreTile({ status, degraded, self }: { status?: Status; degraded: numb
     <Tile
       name="Store"
       value={status.store.kind + (answers ? ' ✓' : ' ✗')}
-      note={degraded > 0 ? `${count(degraded)} answers were not exact` : `rules ${rules} · ${nodes}`}
+      note={degraded > 0 ? `${count(degraded)} verdicts were not exact` : `rules ${rules} · ${nodes}`}
       kind={answers ? '' : 'denied'}
     />
   )

@@ -24,7 +24,7 @@ export function Arrivals() {
         class="row"
         onSubmit={(e) => {
           e.preventDefault()
-          use(generate(kind, rate, minutes), `${rate} calls a minute, ${kind}.`)
+          use(generate(kind, rate, minutes), `${rate} requests per minute, ${kind}.`)
         }}
       >
         <label>
@@ -36,7 +36,7 @@ export function Arrivals() {
           </select>
         </label>
         <label>
-          Calls a minute{' '}
+          Requests per minute{' '}
           <input type="number" min={1} max={600} value={rate} onInput={(e) => setRate(Number(e.currentTarget.value))} />
         </label>
         <label>
@@ -52,7 +52,7 @@ export function Arrivals() {
         <button type="submit">Generate</button>
         <button
           type="button"
-          onClick={() => use(game.value.arrivals.slice(0, 1), 'Click on the line of arrivals to add calls.')}
+          onClick={() => use(game.value.arrivals.slice(0, 1), 'Click the timeline to add requests.')}
         >
           Clear
         </button>

@@ -3,24 +3,24 @@ import { count, percent, time } from '../format'
 import type { Preview } from '../types'
 
 export function PreviewResult({ preview: p }: { preview: Preview }) {
-  if (p.calls === 0) return <p class="quiet">No calls were kept yet: there is nothing to try the rules on.</p>
+  if (p.calls === 0) return <p class="quiet">No recent requests to replay yet.</p>
   const all = (c: Preview['current']) => c.allowed + c.denied
   const changed = p.rules.filter(
     (r) => r.current?.denied !== r.proposed?.denied || r.current?.shadow !== r.proposed?.shadow,
   )
   return (
     <section>
-      <h2>Had these rules been in force</h2>
+      <h2>Effect on recent requests</h2>
       <p class="quiet">
-        {count(p.calls)} calls kept from {time(p.from)} to {time(p.to)}, which stand for about {count(p.stands_for)},
-        decided again.
+        {count(p.calls)} requests from {time(p.from)} to {time(p.to)}, which represent about {count(p.stands_for)}, decided
+        again.
       </p>
       <p>
-        Now <strong>{percent(p.current.denied, all(p.current))}</strong> denied, then{' '}
-        <strong>{percent(p.proposed.denied, all(p.proposed))}</strong>: {count(p.newly_denied)} more calls denied,{' '}
-        {count(p.newly_allowed)} more allowed. In shadow mode {count(p.proposed.shadow)} would be denied.
+        Denied: now <strong>{percent(p.current.denied, all(p.current))}</strong>, with these rules{' '}
+        <strong>{percent(p.proposed.denied, all(p.proposed))}</strong>: {count(p.newly_denied)} more requests denied,{' '}
+        {count(p.newly_allowed)} more allowed. Shadow rules would deny {count(p.proposed.shadow)}.
       </p>
-      {changed.length === 0 && <p class="quiet">No rule would deny more or less.</p>}
+      {changed.length === 0 && <p class="quiet">No rule would deny more or fewer requests.</p>}
       <div class="scroll" hidden={changed.length === 0}>
         <table>
           <thead>
@@ -47,12 +47,12 @@ export function PreviewResult({ preview: p }: { preview: Preview }) {
       </div>
       {p.keys.length > 0 && (
         <>
-          <h3>For whom it changes</h3>
+          <h3>Clients with the most changes</h3>
           <div class="scroll">
             <table>
               <thead>
                 <tr>
-                  <th>Who</th>
+                  <th>Client</th>
                   <th>Rule</th>
                   <th class="num">Denied now</th>
                   <th class="num">Then</th>

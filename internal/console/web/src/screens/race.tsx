@@ -10,7 +10,7 @@ interface Moment {
 
 // Two nodes, one of ten requests left, and two concurrent requests.
 const apart: Moment[] = [
-  { a: '', b: '', store: 'used = 9', note: 'Nine of ten are used. Two calls arrive, one at each node.' },
+  { a: '', b: '', store: 'used = 9', note: 'Nine of ten are used. Two requests arrive, one at each node.' },
   { a: 'GET → 9', b: '', store: 'used = 9', note: 'Node A reads how many are used.' },
   { a: '9 < 10: allowed', b: 'GET → 9', store: 'used = 9', note: 'Node B reads before A has written.' },
   { a: 'SET 10', b: '9 < 10: allowed', store: 'used = 10', note: 'A writes what it has counted.' },
@@ -18,11 +18,11 @@ const apart: Moment[] = [
     a: 'done',
     b: 'SET 10',
     store: 'used = 10',
-    note: 'B writes the same. Eleven calls have passed, and the counter says ten.',
+    note: 'B writes the same value. Eleven requests were allowed, but the counter says ten.',
   },
 ]
 const script: Moment[] = [
-  { a: '', b: '', store: 'used = 9', note: 'The same two calls. Each node sends one script.' },
+  { a: '', b: '', store: 'used = 9', note: 'The same two requests. Each node sends one script.' },
   { a: 'EVALSHA', b: 'EVALSHA', store: 'used = 9', note: 'Redis runs scripts one after the other, whole.' },
   {
     a: '9 < 10: allowed',
@@ -34,7 +34,7 @@ const script: Moment[] = [
     a: 'done',
     b: '10 = 10: denied',
     store: 'used = 10',
-    note: "B's script sees what A's has written. Exactly ten have passed.",
+    note: "B's script sees what A's has written. Exactly ten were allowed.",
   },
 ]
 
@@ -48,8 +48,8 @@ export function Race() {
   const last = at === story.length - 1
   return (
     <section>
-      <h2>Why it takes one step</h2>
-      <div class="choice" role="group" aria-label="How the store is asked">
+      <h2>Why one script is needed</h2>
+      <div class="choice" role="group" aria-label="Store operation">
         <button
           type="button"
           aria-pressed={!one}

@@ -31,7 +31,7 @@ export function Table({
             <th>Key</th>
             <th>Limits</th>
             <th>Last 15 min</th>
-            <th class="num">Calls</th>
+            <th class="num">Requests</th>
             <th class="num">Denied</th>
             <th class="num">Would deny</th>
           </tr>
@@ -112,7 +112,7 @@ function RuleHistory({ rule }: { rule: string }) {
       {(h) => (
         <section aria-label="Last 24 hours">
           <h2 class="minor">
-            {zoomed ? `${instant(h.from)} to ${instant(h.to)}` : 'Last 24 hours'}, calls a second{' '}
+            {zoomed ? `${instant(h.from)} to ${instant(h.to)}` : 'Last 24 hours'}, requests/s{' '}
             {zoomed && (
               <button type="button" onClick={() => setZoomed(undefined)}>
                 Last 24 hours
@@ -145,7 +145,7 @@ function Detail({ rule: r, seen }: { rule: RuleView; seen?: RuleStats }) {
         <dd>{r.domain}</dd>
         <dt>Algorithm</dt>
         <dd>{[...new Set(r.limits.map((l) => l.algorithm))].join(', ')}</dd>
-        <dt>Without the store</dt>
+        <dt>Fallback</dt>
         <dd>{r.on_store_error}</dd>
         <dt>Consistency</dt>
         <dd>{r.leased ? 'leased' : 'exact'}</dd>
@@ -169,7 +169,7 @@ function Detail({ rule: r, seen }: { rule: RuleView; seen?: RuleStats }) {
         )}
         {seen && (
           <>
-            <dt>Different callers</dt>
+            <dt>Distinct clients</dt>
             <dd>about {count(seen.distinct_keys)}</dd>
           </>
         )}
@@ -192,10 +192,10 @@ function Detail({ rule: r, seen }: { rule: RuleView; seen?: RuleStats }) {
           Open in the document
         </a>{' '}
         <a class="button" href={`/keys${query({ rule: r.name })}`}>
-          Its keys
+          Keys
         </a>{' '}
         <a class="button" href={`/tail${query({ rule: r.name })}`}>
-          Its calls, live
+          Live requests
         </a>
       </p>
     </div>

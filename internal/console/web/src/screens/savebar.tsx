@@ -19,7 +19,7 @@ export function SaveBar({ broken, changed, anyway, compare, preview, save }: Pro
     <div class="row">
       {preview && (
         <button type="button" onClick={preview} disabled={broken}>
-          Preview on recent calls
+          Preview on recent requests
         </button>
       )}
       <button type="button" onClick={compare} disabled={broken || !changed}>
@@ -28,7 +28,7 @@ export function SaveBar({ broken, changed, anyway, compare, preview, save }: Pro
       {save && (
         <>
           <label class="grow">
-            Why{' '}
+            Message{' '}
             <input
               class="wide"
               maxLength={500}

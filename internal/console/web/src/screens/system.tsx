@@ -70,7 +70,7 @@ function NodeCard({ status: s }: { status: Status }) {
     <Card
       title={['This node ', ready]}
       fields={[
-        ['Why not', s.not_ready],
+        ['Reason', s.not_ready],
         ['Name', s.node],
         ['Version', `${s.build.version} (${s.build.go})`],
         ['Commit', code(s.build.commit)],
@@ -83,7 +83,7 @@ function NodeCard({ status: s }: { status: Status }) {
 
 function StoreCard({ store }: { store: Status['store'] }) {
   const { breaker } = store
-  const answers = store.connected ? <Badge kind="allowed">answers</Badge> : <Badge kind="denied">does not answer</Badge>
+  const answers = store.connected ? <Badge kind="allowed">connected</Badge> : <Badge kind="denied">unavailable</Badge>
   return (
     <Card
       title={['Store ', answers]}

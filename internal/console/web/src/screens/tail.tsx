@@ -98,13 +98,13 @@ export function Tail() {
       <Veiled />
       {missed > 0 && (
         <p class="quiet">
-          About {count(missed)} calls are not shown: of very many, some are. A filter finds every call it wants, up to a
-          thousand a second.
+          About {count(missed)} requests are not shown, because there are too many. A filter shows every match, up to a
+          thousand per second.
         </p>
       )}
       {list.length === 0 ? (
-        <Empty title="Waiting for calls">
-          <p>They appear within half a second of being decided at any node.</p>
+        <Empty title="Waiting for requests">
+          <p>Requests appear within half a second of their decision on any node.</p>
         </Empty>
       ) : (
         <Calls list={list} />

@@ -9,7 +9,7 @@ export function TopKeys({ rules }: { rules: RuleStats[] }) {
   return (
     <section>
       <h2>Denied most</h2>
-      {all.length === 0 ? <p class="quiet">Nobody was denied.</p> : <DeniedKeys rows={all.slice(0, 10)} />}
+      {all.length === 0 ? <p class="quiet">No denied requests.</p> : <DeniedKeys rows={all.slice(0, 10)} />}
     </section>
   )
 }

@@ -17,9 +17,9 @@ export function Calls({ list }: { list: Verdict[] }) {
         <thead>
           <tr>
             <th>When</th>
-            <th>Answer</th>
+            <th>Result</th>
             <th>Rule</th>
-            <th>Call</th>
+            <th>Request</th>
             <th>Wait</th>
           </tr>
         </thead>
@@ -97,9 +97,9 @@ function Detail({ verdict: v }: { verdict: Verdict }) {
           <tr>
             <th>Limit</th>
             <th>Key</th>
-            <th>Said</th>
+            <th>Decision</th>
             <th class="num">Used</th>
-            <th class="num">Of</th>
+            <th class="num">Limit</th>
             <th>Resets in</th>
           </tr>
         </thead>
@@ -126,7 +126,7 @@ function Detail({ verdict: v }: { verdict: Verdict }) {
       {mayChange() && (
         <p>
           <a class="button" href={`/explain${query({ q: writeAttributes(v.attributes) })}`}>
-            Explain this call
+            Explain this request
           </a>
         </p>
       )}

@@ -163,7 +163,7 @@ export function Spark({ series, of, color }: { series: Counts[]; of: (c: Counts)
       viewBox="0 0 100 24"
       preserveAspectRatio="none"
       role="img"
-      aria-label={`${count(values.reduce((a, b) => a + b, 0))} in all`}
+      aria-label={`${count(values.reduce((a, b) => a + b, 0))} total`}
     >
       <polyline points={points.join(' ')} class={color} />
     </svg>

@@ -34,8 +34,8 @@ export function DemoTraffic({ whileOn = false }: { whileOn?: boolean }) {
       <span class="quiet">
         {d.running
           ? `${count(d.allowed)} allowed, ${count(d.denied)} denied so far`
-          : `Simulated clients can send this gateway up to ${d.per_second} requests a second.`}
-        {d.failed > 0 && `, ${count(d.failed)} without an answer`}
+          : `Simulated clients can send up to ${d.per_second} requests per second to this gateway.`}
+        {d.failed > 0 && `, ${count(d.failed)} failed`}
       </span>
       {mayChange() && (
         <button type="button" class={d.running ? 'small' : 'primary'} onClick={() => void turn()}>

@@ -12,7 +12,7 @@ export function DeniedKeys({ rows, withAllowed }: { rows: DeniedKey[]; withAllow
       <table>
         <thead>
           <tr>
-            <th>Who</th>
+            <th>Client</th>
             <th>Rule</th>
             {withAllowed && <th class="num">Allowed</th>}
             <th class="num">Denied</th>

@@ -15,7 +15,7 @@ export function Nodes({ list }: { list: Node[] }) {
             <th>Node</th>
             <th>Quality</th>
             <th>Rules</th>
-            <th class="num">Calls/s</th>
+            <th class="num">Requests/s</th>
             <th class="num aside">Denied/s</th>
             <th class="aside">Up for</th>
             <th class="aside">Version</th>

@@ -14,8 +14,7 @@ export function Veiled() {
   if (mayChange()) return null
   return (
     <p class="quiet">
-      A viewer sees callers as <code>#</code> and a part of a hash: the same caller has the same everywhere. Operators
-      see who it is.
+      Viewers see <code>#</code> and part of a hash instead of attribute values. Operators see the values.
     </p>
   )
 }
