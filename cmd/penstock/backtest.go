@@ -23,11 +23,11 @@ func newBacktestCommand(a *app) *cobra.Command {
 	var document, against, entitlements, file string
 	c := &cobra.Command{
 		Use:   "backtest --rules FILE LOG...",
-		Short: "Replay access logs through rules: who would be denied",
-		Long: `Replay access logs through a rule document, before it denies anybody: how many requests
-each rule would deny, from how many keys, whose, and when. The engine that serves
-decides, at the times of the log, so a month takes seconds. --against compares with a
-second document.
+		Short: "Replay access logs against rules and report what would be denied",
+		Long: `Replay access logs against rules before you deploy them, and report how many requests
+each rule would deny, of how many keys, which keys, and when. The same engine as in the
+server decides, in virtual time, so a month takes seconds. --against compares with a
+second set of rules.
 
 ` + logHelp + `
 
@@ -191,21 +191,21 @@ type logFlags struct {
 const logHelp = `Logs are read as a stream, plain or compressed with gzip or zstd; several are merged by
 time; - is stdin. The format is detected: nginx and Apache (combined), Caddy and Envoy
 (JSON), HAProxy, AWS ALB, CloudFront, other JSON lines (jsonl) and CSV with a line of
-column names. Lines that cannot be read are counted and shown, and do no harm.
+column names. Lines that cannot be parsed are counted, shown and skipped.
 
-Rules count by attributes that logs may have under another name, or not at all:
---field user=uid takes the attribute user from the field uid; a.b is b within a; of
-formats without names, extra1 is the first field after the usual ones. time, duration,
-ip, method, host and path are named in the same way. --without user goes on without.`
+A log may have an attribute under another name: --field user=uid reads the attribute
+user from the field uid; a.b is the field b in a. In formats without field names, extra1
+is the first field after the standard ones. time, duration, ip, method, host and path
+can be mapped the same way. --without user replays although the log has no user.`
 
 func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.format, "format", "", "`format` of the logs; default: detected")
-	c.Flags().StringArrayVar(&f.fields, "field", nil, "`name=field`: where the log has an attribute; may be repeated")
-	c.Flags().StringSliceVar(&f.without, "without", nil, "`attributes` that requests of the log do not have, though rules read them")
-	c.Flags().DurationVar(&f.reorder, "reorder", accesslog.DefaultWindow, "how far lines may be out of order")
-	c.Flags().StringVar(&f.timezone, "timezone", "UTC", "of times without a `zone`, for example Europe/Berlin")
-	c.Flags().IntVar(&f.prefix, "ipv6-prefix", 64, "`bits` of IPv6 addresses that count as one client, as of the gateway")
-	c.Flags().StringVar(&f.domain, "domain", "", "`domain` of the requests, as of penstock check")
+	c.Flags().StringArrayVar(&f.fields, "field", nil, "`name=field` from which an attribute is read; may be repeated")
+	c.Flags().StringSliceVar(&f.without, "without", nil, "`attributes` that rules read but the log does not have")
+	c.Flags().DurationVar(&f.reorder, "reorder", accesslog.DefaultWindow, "maximum time by which lines may be out of order")
+	c.Flags().StringVar(&f.timezone, "timezone", "UTC", "time `zone` of times without one, for example Europe/Berlin")
+	c.Flags().IntVar(&f.prefix, "ipv6-prefix", 64, "prefix length in `bits` of IPv6 networks that count as one client, like client_ip.ipv6_prefix")
+	c.Flags().StringVar(&f.domain, "domain", "", "`domain` of the requests, as in penstock check")
 	var names []string
 	for _, format := range accesslog.Formats() {
 		names = append(names, format.Name+"\t"+format.Help)

@@ -17,9 +17,9 @@ import (
 func newBansCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bans",
-		Short: "List the bans that hold now",
-		Long: `List the bans that hold now, whether a penalty or an operator has imposed them. To ban a
-client or to lift a ban, see penstock keys; to block one without a penalty, penstock block.`,
+		Short: "List active bans",
+		Long: `List active bans, imposed by a penalty or by an operator. To ban a client or lift a ban,
+see penstock keys. To deny clients of rules without a penalty, see penstock block.`,
 		Example:                    `  penstock bans list`,
 		Args:                       noSuchCommand,
 		SuggestionsMinimumDistance: 2,
@@ -33,11 +33,11 @@ func newBansListCommand(a *app) *cobra.Command {
 	var flags listFlags
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the bans that hold now",
-		Long: `List the bans that hold now by all rules with a penalty. The node checks the clients in the
-store a page at a time. It shows the key of clients that it has seen recently, and the hash
-of others. A store in memory keeps only the beginning of a hash: clients that the node has
-not seen recently are counted as unknown.`,
+		Short: "List active bans",
+		Long: `List the active bans of all rules with a penalty. The node scans the store page by page. It
+shows the key of clients that it has seen recently and the hash of others. A store in memory
+keeps only the first characters of a hash: clients that the node has not seen recently are
+counted as unknown.`,
 		Example: `  penstock bans list
   penstock bans list -o json | jq -r '.bans[] | [.rule, .until] | @tsv'`,
 		Args: cobra.NoArgs,

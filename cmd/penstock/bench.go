@@ -54,25 +54,25 @@ func newBenchCommand(a *app) *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
 		Use:   "bench http|grpc|rls|gateway|redis|memory [ADDRESS]",
-		Short: "Load your own deployment: latency, errors, over-admission",
-		Long: `Send load to a limiter and measure what it does:
+		Short: "Load test a deployment: latency, errors, over-admission",
+		Long: `Send load to a limiter and measure its latency and accuracy:
 
   http URL        the decision API, for example http://penstock:8090
   grpc ADDRESS    the decision API over gRPC, for example penstock:8081
   rls ADDRESS     Envoy's rate limit service, the same listener
   gateway URL     a gateway, with the key in a header (--header)
-  redis ADDRESS   the store itself, under --limit
+  redis ADDRESS   the store itself, with --limit
   memory          the store in this process
 
-With --rate, requests are sent when they are due, however slow the answers are (open
-loop), and latency counts from that instant: a target that stalls cannot hide it.
-Without, each of --workers sends the next when it has an answer (closed loop).
+With --rate, requests are sent on schedule, however slow the responses are (open loop).
+Latency is measured from the scheduled time, so a target that stalls cannot hide it.
+Without --rate, each of --workers sends its next request after a response (closed loop).
 
-Every admission is checked afterwards: no key may get more than its limit in a window.
-The limit is told by the decision API; for rls and gateway name it with --limit,
---window and --algorithm.
+Every allowed request is checked afterwards: no key may exceed its limit in any window.
+The decision API returns the limit; for rls and gateway, set it with --limit, --window
+and --algorithm.
 
-Exit status: 0 if nothing was wrong, 1 on over-admission, 3 if no request was answered.`,
+Exit status: 0 success, 1 over-admission, 3 no request got a response.`,
 		Example: `  penstock bench http http://127.0.0.1:8090 --key user --attribute path=/search --rate 1000 --duration 30s
   penstock bench grpc 127.0.0.1:8081 --key user --workers 256 --duration 10s
   penstock bench gateway http://127.0.0.1:8080/api/v1/chat --header X-Fingerprint --limit 10 --algorithm sliding_window_log
@@ -103,21 +103,21 @@ Exit status: 0 if nothing was wrong, 1 on over-admission, 3 if no request was an
 		},
 		ValidArgsFunction: cobra.FixedCompletions([]string{"http", "grpc", "rls", "gateway", "redis", "memory"}, cobra.ShellCompDirectiveNoFileComp),
 	}
-	c.Flags().Float64Var(&f.load.Rate, "rate", 0, "`requests` a second, open loop; 0: closed loop")
-	c.Flags().IntVar(&f.load.Workers, "workers", 64, "requests that can be under way at once")
-	c.Flags().StringVar(&f.requests, "requests", "0", "most `requests` to send; 0: as many as fit into --duration")
-	c.Flags().DurationVar(&f.load.Duration, "duration", 0, "longest time to run; 10s if --requests is not given")
+	c.Flags().Float64Var(&f.load.Rate, "rate", 0, "`requests` per second, open loop; 0: closed loop")
+	c.Flags().IntVar(&f.load.Workers, "workers", 64, "maximum number of concurrent requests")
+	c.Flags().StringVar(&f.requests, "requests", "0", "maximum number of `requests`; 0: as many as fit in --duration")
+	c.Flags().DurationVar(&f.load.Duration, "duration", 0, "maximum duration; 10s if --requests is not given")
 	c.Flags().IntVar(&f.load.Keys, "keys", 1000, "`number` of keys")
-	c.Flags().Float64Var(&f.load.Zipf, "zipf", 0, "`exponent` of how requests are spread over keys, above 1; 0: evenly")
-	c.Flags().Uint64Var(&f.load.Seed, "seed", 1, "of the generator")
-	c.Flags().StringVar(&f.load.Prefix, "key-prefix", "", "what keys begin with; default: bench- and the time, so that every run has keys of its own")
-	c.Flags().StringVar(&f.key, "key", "key", "`attribute`, or descriptor entry, that holds the key")
-	c.Flags().StringArrayVar(&f.attributes, "attribute", nil, "`name=value` that every request has, too; may be repeated")
-	c.Flags().StringVar(&f.header, "header", "X-Key", "request `header` that holds the key, of gateway")
-	c.Flags().StringVar(&f.method, "method", http.MethodGet, "of requests to gateway")
+	c.Flags().Float64Var(&f.load.Zipf, "zipf", 0, "Zipf `exponent` of the distribution of requests over keys, above 1; 0: uniform")
+	c.Flags().Uint64Var(&f.load.Seed, "seed", 1, "`seed` of the random generator")
+	c.Flags().StringVar(&f.load.Prefix, "key-prefix", "", "`prefix` of the keys; default: bench- and the time, so that every run uses new keys")
+	c.Flags().StringVar(&f.key, "key", "key", "`attribute` or descriptor entry that contains the key")
+	c.Flags().StringArrayVar(&f.attributes, "attribute", nil, "`name=value` of another attribute of every request; may be repeated")
+	c.Flags().StringVar(&f.header, "header", "X-Key", "gateway: request `header` that contains the key")
+	c.Flags().StringVar(&f.method, "method", http.MethodGet, "gateway: request `method`")
 	c.Flags().StringVar(&f.domain, "domain", penstock.DefaultDomain, "`domain` of the requests")
-	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Second, "of one request")
-	c.Flags().BoolVar(&f.tls, "tls", false, "connect with TLS, of grpc and rls")
+	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Second, "timeout of a request")
+	c.Flags().BoolVar(&f.tls, "tls", false, "grpc and rls: connect with TLS")
 	f.limit.add(c, 100)
 	c.Flags().StringVar(&f.algorithm, "algorithm", penstock.SlidingWindowCounter.String(), "`algorithm` of the limit")
 	addReportFlag(c, &f.file)
@@ -154,7 +154,7 @@ func (f *benchFlags) prepare(c *cobra.Command, kind string) error {
 
 func (a *app) bench(ctx context.Context, f *benchFlags, target loadgen.Target, args []string) error {
 	if len(args) > 1 && isThisMachine(args[1]) {
-		a.warn(args[1] + " is on this machine: load and target share its processors, and latencies are higher than across a network of idle ones")
+		a.warn(args[1] + " is on this machine: load generator and target compete for its CPUs, which increases latencies")
 	}
 	bar := progress.New(a.stderr, a.terminal, "requests")
 	began := time.Now()
@@ -181,7 +181,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags, target loadgen.Target, a
 	case result.Over.Keys > 0:
 		return no(nil)
 	case result.Failed > 0 && result.Failed == result.Requests:
-		return failed(fmt.Errorf("no request was answered: %s", result.Errors[0].Error))
+		return failed(fmt.Errorf("no request got a response: %s", result.Errors[0].Error))
 	}
 	return nil
 }
@@ -283,7 +283,7 @@ func (f *benchFlags) rls(address string) (loadgen.Target, func(), error) {
 func (f *benchFlags) gateway(address string) (loadgen.Target, func(), error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, nil, fmt.Errorf("%q is not a URL such as http://gateway:8080/search", address)
+		return nil, nil, fmt.Errorf("%q is not a URL, for example http://gateway:8080/search", address)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: f.load.Workers, MaxIdleConns: f.load.Workers}
 	c := &http.Client{Transport: transport, Timeout: f.timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -17,12 +17,12 @@ import (
 func newBlockCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "block",
-		Short: "Block a key on all nodes for a time",
-		Long: `Block a key on all nodes for a time: an address or a network, a user, an API key, or any
-other value of an attribute. Requests with it are denied before any list or rule is
-consulted, also while Redis is down. No rule with a penalty is needed.
+		Short: "Block a key on all nodes for a limited time",
+		Long: `Block a key on all nodes for a limited time: an address or network, a user, an API key, or
+any other attribute value. Its requests are denied before lists and rules are checked, even
+while Redis is unavailable. Unlike a ban, a block does not need a rule with a penalty.
 
-The client is told that it is blocked and until when. The reason is for operators.`,
+The client is told that it is blocked and until when. Only operators see the reason.`,
 		Example: `  penstock block add ip=198.51.100.0/24 --for 1h --reason "scraper, ticket 4711"
   penstock block list
   penstock block lift ip=198.51.100.0/24`,
@@ -51,7 +51,7 @@ func blockKey(args []string) (map[string]string, error) {
 		return nil, err
 	}
 	if len(call.Attributes) != 1 {
-		return nil, misused("one attribute is blocked, got %d; for example ip=198.51.100.7", len(call.Attributes))
+		return nil, misused("a block takes one attribute, for example ip=198.51.100.7, got %d", len(call.Attributes))
 	}
 	return map[string]string{call.Attributes[0].Name: call.Attributes[0].Value}, nil
 }
@@ -61,13 +61,13 @@ func newBlockAddCommand(a *app) *cobra.Command {
 	var q blockQuestion
 	c := &cobra.Command{
 		Use:   "add name=value --for DURATION --reason TEXT",
-		Short: "Block a key for a time",
-		Long: `Block a key for a time. It replaces an earlier block of the same key, so this also extends
-or shortens one. Every node enforces it within a second; if the database or Redis does not
-answer, this node does at once and the others when they can be reached.
+		Short: "Block a key for a limited time",
+		Long: `Block a key for a limited time. Blocking a key again replaces the earlier block, so use this
+to extend or shorten one. Every node enforces it within a second. If the database or Redis
+is unavailable, this node enforces it immediately and the others as soon as possible.
 
-At most 1,000 keys are blocked at a time, each for at most 30 days. A client that is to be
-denied for longer belongs on the deny list of the rules.`,
+At most 1,000 keys can be blocked, each for at most 30 days. To deny a client for longer,
+use the deny list of the rules.`,
 		Example: `  penstock block add ip=198.51.100.7 --for 1h --reason scraper
   penstock block add user=u1 --for 30m --reason "stolen token" --dry-run`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -85,10 +85,10 @@ denied for longer belongs on the deny list of the rules.`,
 		},
 	}
 	server.add(c)
-	c.Flags().StringVar(&q.Duration, "for", "", "`duration` from now on, as 30m, 1h or 2d")
-	c.Flags().StringVar(&q.Reason, "reason", "", "why, for other operators")
+	c.Flags().StringVar(&q.Duration, "for", "", "`duration` from now, for example 30m, 1h or 2d")
+	c.Flags().StringVar(&q.Reason, "reason", "", "`text` for other operators")
 	c.Flags().StringVar(&q.Domain, "domain", "", "only requests of this domain")
-	c.Flags().BoolVar(&q.Preview, "dry-run", false, "block nothing; say how many recent requests it would deny")
+	c.Flags().BoolVar(&q.Preview, "dry-run", false, "do not block; report how many recent requests the block would deny")
 	_ = c.MarkFlagRequired("for")    // cannot fail: the flag exists
 	_ = c.MarkFlagRequired("reason") // as above
 	completeValues(c, "for", "10m", "1h", "1d", "7d")
@@ -115,7 +115,7 @@ func newBlockListCommand(a *app) *cobra.Command {
 	var server adminFlags
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the blocks in force",
+		Short:   "List active blocks",
 		Example: `  penstock block list -o json | jq -r '.blocks[] | [.id, .until] | @tsv'`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -147,7 +147,7 @@ func newBlockLiftCommand(a *app) *cobra.Command {
 	var q blockQuestion
 	c := &cobra.Command{
 		Use:   "lift {name=value | --id ID}",
-		Short: "End a block",
+		Short: "Lift a block",
 		Example: `  penstock block lift ip=198.51.100.7
   penstock block lift --id RIQ4P7MVXZ3A`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -160,8 +160,8 @@ func newBlockLiftCommand(a *app) *cobra.Command {
 		},
 	}
 	server.add(c)
-	c.Flags().StringVar(&q.ID, "id", "", "of the block, as the list has it")
-	c.Flags().StringVar(&q.Domain, "domain", "", "the block of this domain")
+	c.Flags().StringVar(&q.ID, "id", "", "`ID` of the block, from penstock block list")
+	c.Flags().StringVar(&q.Domain, "domain", "", "lift the block of this domain")
 	return c
 }
 

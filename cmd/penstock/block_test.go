@@ -32,7 +32,7 @@ func TestBlockPage(t *testing.T) {
 	for command, want := range map[string]string{
 		"block add ip=198.51.100.0/24 --for 1h --reason scraper --dry-run": `would block  ip="198.51.100.0/24"  until `,
 		"block add ip=198.51.100.0/24 --for 1h --reason scraper":           `blocked  ip="198.51.100.0/24"  until `,
-		"explain ip=198.51.100.7":                                          "An operator has blocked it until ",
+		"explain ip=198.51.100.7":                                          "An operator has blocked this client until ",
 		"block lift ip=198.51.100.0/24":                                    `lifted  ip="198.51.100.0/24"`,
 	} {
 		if !strings.HasPrefix(printed[command], want) {
@@ -56,11 +56,11 @@ func TestBlockCommand(t *testing.T) {
 		return out, errs
 	}
 	for want, args := range map[string][]string{
-		"one attribute is blocked, got 2": {"add", "ip=198.51.100.7", "user=u1", "--for", "1h", "--reason", "x"},
-		"one attribute is blocked, got 0": {"lift"},
-		`invalid --for "soon"`:            {"add", "ip=198.51.100.7", "--for", "soon", "--reason", "x"},
-		`required flag(s) "reason"`:       {"add", "ip=198.51.100.7", "--for", "1h"},
-		`unknown command "lis"`:           {"lis"},
+		"a block takes one attribute, for example ip=198.51.100.7, got 2": {"add", "ip=198.51.100.7", "user=u1", "--for", "1h", "--reason", "x"},
+		"one attribute is blocked, got 0":                                 {"lift"},
+		`invalid --for "soon"`:                                            {"add", "ip=198.51.100.7", "--for", "soon", "--reason", "x"},
+		`required flag(s) "reason"`:                                       {"add", "ip=198.51.100.7", "--for", "1h"},
+		`unknown command "lis"`:                                           {"lis"},
 	} {
 		if _, errs := run(exitUsage, args...); !strings.Contains(errs, want) {
 			t.Errorf("%q: %s", args, errs)

@@ -21,9 +21,9 @@ type callFlags struct {
 }
 
 func (f *callFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.domain, "domain", penstock.DefaultDomain, "whose rules apply")
-	c.Flags().Int64Var(&f.cost, "cost", 1, "what the call takes; 0 only looks")
-	c.Flags().StringVar(&f.id, "id", "", "what the caller calls the request, to recognise a repeat")
+	c.Flags().StringVar(&f.domain, "domain", penstock.DefaultDomain, "`domain` whose rules apply")
+	c.Flags().Int64Var(&f.cost, "cost", 1, "cost of the request; 0 charges nothing")
+	c.Flags().StringVar(&f.id, "id", "", "idempotency key of the request, to recognise duplicates")
 }
 
 // call builds a request from name=value arguments.
@@ -53,8 +53,8 @@ type originFlags struct{ file, database, databaseFile, config string }
 func (f *originFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.file, "rules", "", "rules in a `file` or a directory; - is stdin")
 	c.Flags().StringVar(&f.database, "database", "", "rules in a database: sqlite:FILE or postgres://…; with a password, use --database-file")
-	c.Flags().StringVar(&f.databaseFile, "database-file", "", "`file` that holds the value of --database")
-	c.Flags().StringVar(&f.config, "config", "", "configuration `file` of a server: the rules that it serves")
+	c.Flags().StringVar(&f.databaseFile, "database-file", "", "`file` that contains the value of --database")
+	c.Flags().StringVar(&f.config, "config", "", "use the rules in this configuration `file` of a server")
 	c.MarkFlagsMutuallyExclusive("rules", "database", "database-file", "config")
 	completeValues(c, "database", "sqlite:", "postgres://")
 }

@@ -33,14 +33,13 @@ func newCheckCommand(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "check [--server URL | --config FILE | --rules FILE|DIR | --database SOURCE] name=value...",
-		Short: "Ask whether a call may pass",
-		Long: `Ask a running server whether a call may pass, and charge it for the call. With
---config, --rules or --database no server is asked: the rules decide in memory, and
-nothing is used yet.
+		Short: "Decide a request",
+		Long: `Ask a running server to decide a request and charge it. With --config, --rules or
+--database no server is needed: the rules decide in memory, starting with empty counters.
 
-Exit status: 0 allowed, 1 denied, 3 nobody answered.`,
+Exit status: 0 allowed, 1 denied, 3 the server did not respond.`,
 		Example: `  penstock check path=/login method=POST ip=198.51.100.7
-  penstock check --cost 0 path=/search user=u1               # only look
+  penstock check --cost 0 path=/search user=u1               # charge nothing
   penstock check --server http://penstock:8090 user=u1 -o json
   penstock check --rules rules.yaml --times 11 path=/ method=GET ip=192.0.2.1`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -61,8 +60,8 @@ Exit status: 0 allowed, 1 denied, 3 nobody answered.`,
 	}
 	flags.add(c)
 	c.Flags().StringVar(&server, "server", "", "`URL` of the decision API; default PENSTOCK_SERVER, or http://127.0.0.1:8090")
-	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "of one question")
-	c.Flags().IntVar(&times, "times", 1, "how often to ask, `n`")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "timeout of a request")
+	c.Flags().IntVar(&times, "times", 1, "send the request `n` times")
 	origin.add(c)
 	c.MarkFlagsMutuallyExclusive("server", "rules", "database", "database-file", "config")
 	return c
@@ -160,7 +159,7 @@ func verdictText(v *penstock.Verdict) string {
 		parts = append(parts, fmt.Sprintf("after %v", v.Delay.Round(time.Millisecond)))
 	case v.Allowed:
 	case wait == penstock.Never:
-		parts = append(parts, "never passes")
+		parts = append(parts, "waiting does not help")
 	case wait > 0:
 		parts = append(parts, fmt.Sprintf("retry in %ds", int64((wait+time.Second-1)/time.Second)))
 	}

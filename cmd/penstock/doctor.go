@@ -16,10 +16,10 @@ func newDoctorCommand(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check everything that a server needs, and say what to fix",
-		Long: `Check everything that a server with this configuration needs, and say what is wrong and
-how to fix it: this machine, Redis or Valkey, the rules and their origin, and the server
-that already runs here, if there is one.
+		Short: "Check everything a server needs and say what to fix",
+		Long: `Check everything a server with this configuration needs, and say what is wrong and how to
+fix it: this machine, Redis or Valkey, the rules and their source, and the server that is
+already running here, if any.
 
 It reads the configuration exactly as serve does, from the same file, environment and
 flags. It changes nothing: in Redis it writes only its own keys, which expire within
@@ -28,13 +28,13 @@ seconds, and it neither creates nor migrates a database.
   ✓  ok
   !  warning: works, but should be checked
   ✗  failed: the next line says how to fix it
-  ?  unknown: cannot be checked from here, usually because the Redis user lacks the right
+  ?  unknown: cannot be checked from here, usually because the Redis user lacks permission
 
-With only the rights in docs/reference/redis.md some checks are unknown. That is expected, and does
-not change the exit status.
+If the Redis user has only the permissions in docs/reference/redis.md, some checks are unknown. That
+is expected and does not change the exit status.
 
-Exit status: 0 no check failed, 1 some did, 3 Redis or the rules' origin could not be
-checked. With --strict, warnings and unknown checks also make it 1.`,
+Exit status: 0 no check failed, 1 a check failed, 3 Redis or the source of the rules could
+not be checked. With --strict, warnings and unknown checks also exit with 1.`,
 		Example: `  penstock doctor --config penstock.yaml
   penstock doctor --redis 127.0.0.1:6379 --rules rules.yaml
   penstock doctor --config penstock.yaml -o json | jq '.findings[] | select(.level == "fail")'`,
@@ -58,8 +58,8 @@ checked. With --strict, warnings and unknown checks also make it 1.`,
 		},
 	}
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
-	c.Flags().BoolVar(&strict, "strict", false, "exit with 1 also for ! and ?")
-	c.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "for each connection and each question")
+	c.Flags().BoolVar(&strict, "strict", false, "also exit with 1 for warnings and unknown checks")
+	c.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "timeout of each connection and each check")
 	config.AddFlags(c.Flags())
 	return c
 }

@@ -19,14 +19,14 @@ import (
 func newEntitlementsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "entitlements",
-		Short: "Give tenants and plans their own numbers",
-		Long: `Give tenants and plans their own numbers. Where a rule has a rate such as
-"{tenant.requests}/1h", the number comes from the table of entitlements: the row for the
-client's tenant and the limit requests.
+		Short: "Set limits per tenant or plan",
+		Long: `Set limits per tenant or plan. If a rule has a rate such as "{tenant.requests}/1h", its
+number comes from the entitlements table: the row for the client's tenant and the limit
+"requests".
 
-The table is in the rules database. The admin API of a running server is asked, with the
-token in PENSTOCK_TOKEN. All nodes decide by a changed row within a second, and what a client
-has used stays counted. No version of the rules is made.`,
+The table is in the rules database. These commands use the admin API of a running server,
+with the token in PENSTOCK_TOKEN. All nodes apply a change within a second. Counters keep
+their state, and no version of the rules is created.`,
 		Example: `  export PENSTOCK_TOKEN=…
   penstock entitlements set tenant=acme requests=5000 exports=10
   penstock entitlements set tenant=acme requests=20000 --until 2027-01-01T00:00:00Z
@@ -106,7 +106,7 @@ func newEntitlementsListCommand(a *app) *cobra.Command {
 		},
 	}
 	server.add(c)
-	c.Flags().StringVar(&attribute, "attribute", "", "only of this `attribute`, such as plan")
+	c.Flags().StringVar(&attribute, "attribute", "", "only rows of this `attribute`, for example plan")
 	c.Flags().StringVar(&prefix, "prefix", "", "only values that begin with this `text`")
 	c.Flags().IntVar(&most, "most", 1000, "list at most `n`")
 	return c
@@ -135,10 +135,10 @@ func newEntitlementsGetCommand(a *app) *cobra.Command {
 	var server adminFlags
 	c := &cobra.Command{
 		Use:   "get name=value...",
-		Short: "Show the limits of a tenant, and where each number comes from",
-		Long: `Show the limits of the clients with these attributes, and where each number comes from:
-the rules document, an override, an entitlement, a claim, or the default because data has no
-valid number. Rules that count by further attributes are included.`,
+		Short: "Show the limits of a tenant and the source of each number",
+		Long: `Show the limits of clients with these attributes and the source of each number: the rules,
+an override, an entitlement, a claim, or the default because the data has no valid number.
+Rules that count by additional attributes are included.`,
 		Example: `  penstock entitlements get tenant=acme
   penstock entitlements get tenant=acme plan=gold -o json`,
 		Args: cobra.MinimumNArgs(1),
@@ -204,7 +204,7 @@ func newEntitlementsSetCommand(a *app) *cobra.Command {
 	var until, note string
 	c := &cobra.Command{
 		Use:   "set attribute=value limit=number...",
-		Short: "Set the numbers of a tenant or a plan",
+		Short: "Set limits of a tenant or a plan",
 		Example: `  penstock entitlements set tenant=acme requests=5000 exports=10
   penstock entitlements set plan=trial requests=100 --note "until the launch" --until 2027-01-01T00:00:00Z`,
 		Args: cobra.MinimumNArgs(2),
@@ -234,7 +234,7 @@ func newEntitlementsSetCommand(a *app) *cobra.Command {
 		},
 	}
 	server.add(c)
-	c.Flags().StringVar(&until, "until", "", "`time` at which the numbers stop to apply; default never")
+	c.Flags().StringVar(&until, "until", "", "`time` at which the numbers expire; default never")
 	c.Flags().StringVar(&note, "note", "", "`text` for the audit log")
 	return c
 }
@@ -253,7 +253,7 @@ func newEntitlementsDeleteCommand(a *app) *cobra.Command {
 	var note string
 	c := &cobra.Command{
 		Use:   "delete attribute=value [limit...]",
-		Short: "Delete the numbers of a tenant or a plan: those limits, or all",
+		Short: "Delete some or all limits of a tenant or a plan",
 		Example: `  penstock entitlements delete tenant=acme exports
   penstock entitlements delete tenant=acme`,
 		Args: cobra.MinimumNArgs(1),

@@ -163,7 +163,7 @@ func TestEntitlementsFileWithMistakes(t *testing.T) {
 		"unknown column": {"attribute,value,limit,number,price\n", []string{`unknown column "price"`}},
 		"bad rows": {
 			"attribute,value,limit,number,until\ntenant,a,requests,many,\ntenant,,requests,1,\ntenant,b,requests,-1,\ntenant,c,requests,1,tomorrow\ntenant,d,requests,1,\ntenant,d,requests,2,\n",
-			[]string{`line 2: invalid number "many"`, "line 3: attribute, value and limit", `line 4: invalid number "-1"`, `line 5: invalid until "tomorrow"`, "line 7: tenant=d requests is already in line 6"},
+			[]string{`line 2: invalid number "many"`, "line 3: attribute, value and limit", `line 4: invalid number "-1"`, `line 5: invalid until "tomorrow"`, "line 7: tenant=d requests is a duplicate of line 6"},
 		},
 		"not CSV":     {"attribute,value,limit,number\ntenant,\"a,requests,1\n", []string{"line 2"}},
 		"cut off row": {"attribute,value,limit,number\ntenant,a\n", []string{"wrong number of fields"}},

@@ -34,11 +34,11 @@ func newEntitlementsImportCommand(a *app) *cobra.Command {
 		Long: `Set entitlements from a CSV file. Its first line names the columns: attribute, value, limit,
 number and, optionally, until. - is stdin.
 
-The whole file is checked before anything is changed. Then rows are sent in parts of 5000,
-each of which is set as a whole. Rows that are already as in the file stay as they are, so an
-import that was interrupted can simply be repeated.
+The whole file is checked before anything changes. Rows are then sent in batches of 5000,
+each of them atomic. Rows that already match the file are not changed, so you can repeat an
+interrupted import.
 
-With --replace, rows of the attributes in the file that are not in it are deleted.`,
+With --replace, rows that are not in the file are deleted if their attribute is in the file.`,
 		Example: `  penstock entitlements import billing.csv
   psql -c "copy (…) to stdout with csv header" | penstock entitlements import --replace -`,
 		Args: cobra.ExactArgs(1),
@@ -180,7 +180,7 @@ func parseEntitlements(from io.Reader) (rows []entitlementRow, err error) {
 		row, err := columns.row(record)
 		key := [3]string{row.Attribute, row.Value, row.Limit}
 		if first, twice := seen[key]; err == nil && twice {
-			err = fmt.Errorf("%s=%s %s is already in line %d", row.Attribute, row.Value, row.Limit, first)
+			err = fmt.Errorf("%s=%s %s is a duplicate of line %d", row.Attribute, row.Value, row.Limit, first)
 		}
 		seen[key] = line
 		if err != nil {
@@ -241,7 +241,7 @@ func newEntitlementsExportCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "export",
 		Short:   "Write entitlements as CSV",
-		Long:    `Write all entitlements, or those of one attribute, as CSV to stdout, in the form that import reads.`,
+		Long:    `Write all entitlements, or those of one attribute, to stdout as CSV, in the format that import reads.`,
 		Example: `  penstock entitlements export --attribute tenant > tenants.csv`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -263,6 +263,6 @@ func newEntitlementsExportCommand(a *app) *cobra.Command {
 		},
 	}
 	server.add(c)
-	c.Flags().StringVar(&attribute, "attribute", "", "only of this `attribute`, such as tenant")
+	c.Flags().StringVar(&attribute, "attribute", "", "only rows of this `attribute`, for example tenant")
 	return c
 }

@@ -20,16 +20,16 @@ func newExplainCommand(a *app) *cobra.Command {
 	var at string
 	c := &cobra.Command{
 		Use:   "explain [--server URL | --config FILE | --rules FILE|DIR | --database SOURCE] name=value...",
-		Short: "Say which rules apply to a request, and whether its client is over a limit or banned",
-		Long: `Say which rules apply to a request, by which key and with which limits, and why the others
-do not apply. Nothing is charged.
+		Short: "Explain which rules apply to a request, and whether its client is over a limit or banned",
+		Long: `Explain which rules apply to a request, with which key and limits, and why the others do
+not. Nothing is charged.
 
-A running server also says whether the client is over its limit or banned now, and until
-when: its admin API is asked, with the token in PENSTOCK_TOKEN. With --config, --rules or
---database no server is asked, and only the rules are explained.
+A running server also says whether the client is over its limit or banned, and until when;
+this uses the admin API with the token in PENSTOCK_TOKEN. With --config, --rules or
+--database no server is needed, and only the rules are explained.
 
-The request is given by its attributes: method, path, host, ip, and those that rules read
-from headers, cookies and so on, by the names that the rules give them.`,
+Describe the request by its attributes: method, path, host, ip, and those that the rules
+read from headers, cookies and so on, under the names in the rules.`,
 		Example: `  penstock explain method=POST path=/login ip=198.51.100.7
   penstock explain --server https://penstock:8091 user=u1 -o json
   penstock explain --config penstock.yaml path=/search user=u1 plan=gold
@@ -72,10 +72,10 @@ func (a *app) tellExplained(e *explainResult) error {
 		return a.writeJSON(e)
 	}
 	if e.Block != nil {
-		fmt.Fprintf(a.stdout, "An operator has blocked it until %s: %s. Without that:\n", e.Block.Until.Format(time.RFC3339), spelling.Printable(e.Block.Reason))
+		fmt.Fprintf(a.stdout, "An operator has blocked this client until %s: %s. Without the block:\n", e.Block.Until.Format(time.RFC3339), spelling.Printable(e.Block.Reason))
 	}
 	if e.List != "" {
-		fmt.Fprintf(a.stdout, "The %s list decides, by its entry %d. Without it:\n", e.List, e.Entry)
+		fmt.Fprintf(a.stdout, "The %s list decides, with entry %d. Without it:\n", e.List, e.Entry)
 	}
 	table := newTable(a.stdout, "RULE\tAPPLIES\tWHY")
 	applying := 0
@@ -115,7 +115,7 @@ func reasons(r *admin.RuleExplanation) string {
 	if r.Override != nil {
 		override := fmt.Sprintf("override %d", *r.Override)
 		if r.Own {
-			override += ", with counters of its own"
+			override += ", with its own counters"
 		}
 		parts = append(parts, override)
 	}

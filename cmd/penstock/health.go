@@ -21,15 +21,15 @@ func newHealthCommand(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "health",
-		Short: "Ask the node on this machine whether it is ready",
-		Long: `Ask the node on this machine whether it is ready for requests, for health checks of
-containers, which have no curl.
+		Short: "Check whether the node on this machine is ready",
+		Long: `Check whether the node on this machine is ready for requests. Use it for health checks in
+containers without curl.
 
-It finds the node as serve is configured: by the same file, environment and flags. It
-asks /readyz at listen.health, else listen.http, else listen.admin. A node that decides
-without its store is ready, and says so.
+It reads the same configuration as serve, from the same file, environment and flags, and
+requests /readyz from listen.health, listen.http or listen.admin, the first that is set. A
+node that uses a fallback while its store is unavailable is ready, and says so.
 
-Exit status: 0 ready, 1 not ready, 3 there is no answer.`,
+Exit status: 0 ready, 1 not ready, 3 no response.`,
 		Example: `  penstock health
   penstock health --config /etc/penstock/penstock.yaml
   penstock health --url http://127.0.0.1:8092/readyz`,
@@ -52,8 +52,8 @@ Exit status: 0 ready, 1 not ready, 3 there is no answer.`,
 		},
 	}
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
-	c.Flags().StringVar(&url, "url", "", "`URL` to ask instead of the one the configuration says")
-	c.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "for the answer")
+	c.Flags().StringVar(&url, "url", "", "`URL` to request instead of the configured one")
+	c.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "timeout of the request")
 	config.AddFlags(c.Flags())
 	return c
 }
@@ -80,7 +80,7 @@ func healthAddress(c *config.Config) (string, error) {
 		}
 		return net.JoinHostPort(host, port), nil
 	}
-	return "", fmt.Errorf("no listener answers /readyz at a known port: listen.health is %q, listen.http %q, listen.admin %q; set listen.health, or use --url", c.Listen.Health, c.Listen.HTTP, c.Listen.Admin)
+	return "", fmt.Errorf("no listener serves /readyz at a known port: listen.health is %q, listen.http %q, listen.admin %q; set listen.health, or use --url", c.Listen.Health, c.Listen.HTTP, c.Listen.Admin)
 }
 
 // askHealth prints the node's own status in one line.

@@ -23,19 +23,19 @@ import (
 func newKeysCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "keys",
-		Short: "Look after single callers: counters, resets and bans",
-		Long: `Look after single callers of a running server: see what was counted of them, forget it,
-ban them, lift a ban.
+		Short: "Inspect, reset and ban individual clients",
+		Long: `Inspect the counters of individual clients of a running server, reset them, ban clients and
+lift bans.
 
-A caller is named by attributes, as rules tell callers apart: user=u1, ip=198.51.100.7.
-All rules whose key these attributes fill are meant, whatever else they ask of a call;
---rule names one of them.
+Identify a client by the attributes in the keys of rules: user=u1, ip=198.51.100.7. The
+command covers all rules whose key these attributes complete, regardless of their other
+conditions; --rule selects one of them.
 
-The admin API (listen.admin) is asked. Its token is admin.token; admin.viewer_token only
-allows the list, with hashes instead of names. Set it as PENSTOCK_TOKEN rather than by
---token, which shows in the list of processes.`,
-		Example: `  export PENSTOCK_TOKEN=…                      # a server without admin.token prints one at its start
-  penstock keys list search-per-user            # who has been counted
+These commands use the admin API (listen.admin) with admin.token or an API token. With
+admin.viewer_token only list works, with hashes instead of keys. Set the token in
+PENSTOCK_TOKEN rather than with --token, which is visible in the process list.`,
+		Example: `  export PENSTOCK_TOKEN=…                      # a server without admin.token prints one on first start
+  penstock keys list search-per-user            # clients with counters
   penstock keys show user=u1                    # used, limit, when it resets, bans
   penstock keys reset user=u1 --rule search-per-user
   penstock keys ban ip=198.51.100.7 --for 1h
@@ -56,8 +56,8 @@ type adminFlags struct {
 
 func (f *adminFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.server, "server", "", "`URL` of the admin API; default PENSTOCK_ADMIN_SERVER, or http://127.0.0.1:8091")
-	c.Flags().StringVar(&f.token, "token", "", "of the admin API; default PENSTOCK_TOKEN")
-	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "of one question")
+	c.Flags().StringVar(&f.token, "token", "", "token for the admin API; default PENSTOCK_TOKEN")
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "timeout of a request")
 }
 
 // An adminClient sends requests to the admin API of a node.
@@ -141,7 +141,7 @@ func (c *adminClient) send(ctx context.Context, method, path string, body any, c
 func refusal(answer *http.Response, text []byte) error {
 	var p admin.Problem
 	if !strings.HasPrefix(answer.Header.Get("Content-Type"), problem.MediaType) || json.Unmarshal(text, &p) != nil || p.Code == "" {
-		return fmt.Errorf("the admin API answers %s; is --server the address of listen.admin?", answer.Status)
+		return fmt.Errorf("the admin API returned %s; is --server the address of listen.admin?", answer.Status)
 	}
 	if answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {
 		return errors.New(p.Detail)
@@ -153,7 +153,7 @@ func refusal(answer *http.Response, text []byte) error {
 type callerFlags struct{ rule, domain string }
 
 func (f *callerFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.rule, "rule", "", "only as this `rule` knows the caller")
+	c.Flags().StringVar(&f.rule, "rule", "", "only this `rule`")
 	c.Flags().StringVar(&f.domain, "domain", "", "only rules of this domain")
 }
 
@@ -173,7 +173,7 @@ func (f *callerFlags) question(args []string) (*callerQuestion, error) {
 		return nil, err
 	}
 	if len(args) == 0 && f.rule == "" {
-		return nil, misused("whom? name a caller by an attribute, for example user=u1")
+		return nil, misused("no client given: identify one by an attribute, for example user=u1")
 	}
 	q := &callerQuestion{Rule: f.rule, Domain: f.domain, Attributes: map[string]string{}}
 	for _, attribute := range call.Attributes {

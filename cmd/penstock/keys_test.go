@@ -101,12 +101,12 @@ func TestKeysRefused(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"show", "colour=red"}, exitNo, "no rule tells callers apart by these attributes"},
+		{[]string{"show", "colour=red"}, exitNo, "no rule has a key of these attributes"},
 		{[]string{"list", "nonsense"}, exitNo, `there is no rule "nonsense"`},
 		{[]string{"ban", "--rule", "site", "--for", "1h"}, exitNo, "give a rule a penalty"},
-		{[]string{"show", "user=u1", "--token", "nonsense"}, exitNo, "this token is not known here"},
-		{[]string{"reset", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},
-		{[]string{"show", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},
+		{[]string{"show", "user=u1", "--token", "nonsense"}, exitNo, "unknown token"},
+		{[]string{"reset", "user=u1", "--token", "0123456789abcdef"}, exitNo, "requires the role operator, yours is viewer"},
+		{[]string{"show", "user=u1", "--token", "0123456789abcdef"}, exitNo, "requires the role operator, yours is viewer"},
 		{[]string{"list", "site", "--token", "0123456789abcdef"}, exitYes, ""},
 		{[]string{"show", "user=u1", "--server", "http://" + p.addresses["http"]}, exitFailed, "is --server the address of listen.admin?"},
 	} {

@@ -16,11 +16,11 @@ func newKeysResetCommand(a *app) *cobra.Command {
 	var o operation
 	c := &cobra.Command{
 		Use:   "reset name=value...",
-		Short: "Forget what was counted of a caller",
-		Long: `Forget a caller: counters, strikes, bans and reservations, under all rules whose key the
-attributes fill, or under one. Other nodes may deny for up to a second more.
+		Short: "Reset the state of a client",
+		Long: `Delete the counters, strikes, bans and reservations of a client, for all rules whose key
+the attributes complete, or for one rule. Other nodes may keep denying for up to a second.
 
-Rules with one counter for all callers are meant only by --rule.`,
+Rules with one counter for all clients are reset only if named with --rule.`,
 		Example: `  penstock keys reset user=u1
   penstock keys reset user=u1 --rule search-per-user
   penstock keys reset --rule whole-site          # one counter for all`,
@@ -37,9 +37,9 @@ func newKeysBanCommand(a *app) *cobra.Command {
 	var o operation
 	c := &cobra.Command{
 		Use:   "ban name=value... --for DURATION",
-		Short: "Refuse a caller for a while",
-		Long: `Refuse a caller for a while, whatever the limits say. The rules that can are those with a
-penalty; penstock block refuses any other.`,
+		Short: "Ban a client for a limited time",
+		Long: `Ban a client for a limited time, whatever its limits. Only rules with a penalty can ban; use
+penstock block for clients of other rules.`,
 		Example: `  penstock keys ban ip=198.51.100.7 --for 1h
   penstock keys ban user=u1 --for 2d --rule login-per-user`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -51,8 +51,8 @@ penalty; penstock block refuses any other.`,
 	}
 	o.add(c)
 	a.completeRules(c, "rule", &o.server)
-	c.Flags().StringVar(&o.length, "for", "", "`duration` from now on, as 30m, 1h or 2d")
-	c.Flags().StringVar(&o.reason, "reason", "", "why, for other operators")
+	c.Flags().StringVar(&o.length, "for", "", "`duration` from now, for example 30m, 1h or 2d")
+	c.Flags().StringVar(&o.reason, "reason", "", "`text` for other operators")
 	_ = c.MarkFlagRequired("for") // cannot fail: the flag exists
 	completeValues(c, "for", "10m", "1h", "1d", "7d")
 	return c
@@ -62,9 +62,9 @@ func newKeysLiftCommand(a *app) *cobra.Command {
 	var o operation
 	c := &cobra.Command{
 		Use:   "lift name=value...",
-		Short: "End a ban",
-		Long: `End a ban, whether by hand or by a penalty, and forget the strikes. What was counted stays;
-reset forgets that too.`,
+		Short: "Lift a ban",
+		Long: `Lift a ban, whether by an operator or by a penalty, and delete the client's strikes. Counters
+keep their state; penstock keys reset deletes them too.`,
 		Example: `  penstock keys lift ip=198.51.100.7`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.run(c.Context(), a, args, http.MethodDelete, "/v1/bans", "lifted")

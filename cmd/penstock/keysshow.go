@@ -17,11 +17,11 @@ func newKeysListCommand(a *app) *cobra.Command {
 	var flags listFlags
 	c := &cobra.Command{
 		Use:   "list RULE",
-		Short: "List the clients that a rule keeps state of",
-		Long: `List the clients that a rule keeps state of. Stores know clients by hash only; names are
-shown for those that this node has seen recently.
+		Short: "List the clients with counters of a rule",
+		Long: `List the clients with counters of a rule. Stores contain only hashes of keys; the node shows
+the keys of clients that it has seen recently.
 
-A listing reads the whole store page by page, without blocking it.`,
+The command scans the whole store page by page, without blocking it.`,
 		Example: `  penstock keys list search-per-user
   penstock keys list search-per-user --most 10000 -o json`,
 		Args:              cobra.ExactArgs(1),
@@ -60,13 +60,13 @@ func newKeysShowCommand(a *app) *cobra.Command {
 	var caller callerFlags
 	c := &cobra.Command{
 		Use:   "show name=value...",
-		Short: "Show what was counted of a caller",
-		Long: `Show what was counted of a caller: used, limit, what is left, when it is as if never seen,
-bans, strikes and reservations. Nothing is charged. An override with counters of its own is
-shown if it has counted something, or if the attributes given select it.
+		Short: "Show the state of a client",
+		Long: `Show the state of a client: used, limit, remaining, reset time, bans, strikes and
+reservations. Nothing is charged. An override with its own counters is shown if they are not
+empty or if the given attributes select it.
 
-Exit status: 0 if some rule knows the caller, 1 if none does, 3 if the server or its
-store did not answer.`,
+Exit status: 0 if a rule has state of the client, 1 if none has, 3 if the server or its
+store did not respond.`,
 		Example: `  penstock keys show user=u1
   penstock keys show ip=198.51.100.7 --rule login-per-ip -o json`,
 		RunE: func(c *cobra.Command, args []string) error {

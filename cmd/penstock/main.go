@@ -38,11 +38,11 @@ func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "penstock",
 		Short: "A distributed rate limiter",
-		Long: `Penstock limits how often callers may call: as a gateway before your servers, as a
-service that they or their proxies ask, in memory or shared through Redis.
+		Long: `Penstock is a distributed rate limiter: a gateway in front of your servers, or a service
+that they or their proxies query. Counters are in memory or shared through Redis.
 
-Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
-1 no, denied or invalid, 2 not understood, 3 the service failed.`,
+Data goes to stdout, everything else to stderr. Exit status: 0 success or allowed,
+1 denied, invalid or different, 2 usage error, 3 a server or store failed.`,
 		Example: `  penstock serve --demo                        # try it: a gateway with sample rules
   penstock serve --config penstock.yaml
   penstock rules validate rules.yaml
@@ -62,7 +62,7 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 		Version: describe(buildinfo.Read()),
 	}
 	root.SetVersionTemplate("penstock {{.Version}}\n")
-	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
+	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "output `format`: text or json")
 	completeValues(root, "output", "text", "json")
 	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newHealthCommand(a), newManCommand(a), newVersionCommand(a))
 	root.AddCommand(newBacktestCommand(a), newSuggestCommand(a), newPlanCommand(a), newSimulateCommand(a), newBenchCommand(a))

@@ -16,8 +16,8 @@ func newManCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIRECTORY",
 		Short: "Write the manual pages of all commands",
-		Long: `Write the manual pages of all commands into a directory. Their date is SOURCE_DATE_EPOCH, or that
-of the program's commit.`,
+		Long: `Write the manual pages of all commands to a directory. Their date is SOURCE_DATE_EPOCH, or that of
+the program's commit.`,
 		Example: "  penstock man /usr/local/share/man/man1",
 		Hidden:  true,
 		Args:    cobra.ExactArgs(1),

@@ -53,11 +53,11 @@ func TestUsersAndTokensCommands(t *testing.T) {
 			}
 			token := strings.TrimSpace(says(exitYes, "pen_", "is not shown again", "tokens", "create", "prometheus", "--role", "viewer", "--scope", "metrics", "--days", "0"))
 			says(exitYes, "prometheus", "", "tokens", "list")
-			says(exitNo, "", "this takes the scope status, the token has metrics", "status", "--token", token)
+			says(exitNo, "", "requires the scope status, the token has metrics", "status", "--token", token)
 			deploy := strings.TrimSpace(says(exitYes, "pen_", "", "tokens", "create", "deploy", "--role", "operator", "--days", "1"))
 			says(exitYes, "", "", "status", "--token", deploy)
 			says(exitNo, "", "more than your own role", "tokens", "create", "x", "--role", "admin", "--token", deploy)
-			says(exitNo, "", "this takes the role admin, yours is operator", "users", "list", "--token", deploy)
+			says(exitNo, "", "requires the role admin, yours is operator", "users", "list", "--token", deploy)
 
 			p.ends(t)
 			p = startServe(t, yaml)
@@ -73,7 +73,7 @@ func TestUsersAndTokensCommands(t *testing.T) {
 					says(exitYes, "", "revoked", "tokens", "revoke", one.ID)
 				}
 			}
-			says(exitNo, "", "this token is not known here", "status", "--token", deploy)
+			says(exitNo, "", "unknown token", "status", "--token", deploy)
 			says(exitNo, "", "does not exist", "tokens", "revoke", "none1234")
 			says(exitYes, "", "bob is removed", "users", "remove", "bob")
 			says(exitNo, "", "does not exist", "users", "remove", "bob")

@@ -40,16 +40,16 @@ func newPlanCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Estimate counters, memory, servers and network",
-		Long: `Estimate what a rate limiter for your traffic takes: requests, live counters, memory in
-process and in Redis, Redis shards, gateway nodes, network, and what they cost. Bytes
-per counter and processor time per decision are measured, not assumed; --measure
-measures them here, in process and on --redis.
+		Long: `Estimate the capacity that rate limiting your traffic needs: requests, live counters, memory
+in process and in Redis, Redis shards, gateway nodes, network, and their cost. Bytes per
+counter and CPU time per decision are measured, not assumed; --measure measures them on this
+machine, in process and on --redis.
 
 Without flags it plans for a well-known textbook estimate and shows where its arithmetic is off.
 
-With --rules and --log, requests, keys and the peak are those of access logs under your own
-rules; --dau and the like are not used then. Numbers may end in K, M, G (or B) and T,
-bytes in KB, MB, GB and TB.`,
+With --rules and --log, requests, keys and the peak come from access logs and your own rules,
+and flags such as --dau are ignored. Numbers may end in K, M, G (or B) and T, bytes in KB, MB,
+GB and TB.`,
 		Example: `  penstock plan --dau 20K --requests-per-user 200 --request-types 5
   penstock plan --dau 500M --mau 2G --requests-per-user 100 --request-types 50 --request-bytes 1KB --peak 3
   penstock plan --rules rules.yaml --log access.log
@@ -81,19 +81,19 @@ bytes in KB, MB, GB and TB.`,
 	}
 	c.Flags().StringVar(&f.types, "request-types", "50", "`number` of rules that requests are spread over")
 	c.Flags().StringVar(&f.algorithm, "algorithm", penstock.SlidingWindowCounter.String(), "`algorithm` of the limits")
-	c.Flags().DurationVar(&f.window, "window", time.Minute, "of the limits")
-	c.Flags().Int64Var(&f.limit, "limit", 100, "`count` of the limits: entries that a sliding_window_log can have")
-	c.Flags().StringVar(&f.denied, "denied", "0%", "`share` of requests that limits deny: the deny cache answers these")
-	c.Flags().StringVar(&f.leased, "leased", "0%", "`share` of requests under leases")
-	c.Flags().StringVar(&f.cpu, "cpu", "60%", "`share` of a core that may be busy at the peak")
-	c.Flags().StringVar(&f.rules, "rules", "", "plan for these rules, a `file or directory`, with --log")
+	c.Flags().DurationVar(&f.window, "window", time.Minute, "window of the limits")
+	c.Flags().Int64Var(&f.limit, "limit", 100, "`count` of the limits; the number of entries in a sliding_window_log")
+	c.Flags().StringVar(&f.denied, "denied", "0%", "`share` of denied requests, which the deny cache answers")
+	c.Flags().StringVar(&f.leased, "leased", "0%", "`share` of requests with consistency: leased")
+	c.Flags().StringVar(&f.cpu, "cpu", "60%", "maximum CPU `share` of a core at the peak")
+	c.Flags().StringVar(&f.rules, "rules", "", "with --log: plan for these rules, a `file or directory`")
 	c.Flags().StringArrayVar(&f.logs, "log", nil, "take requests, keys and peak from this access `log`; may be repeated")
 	c.Flags().BoolVar(&f.measure, "measure", false, "measure costs on this machine; takes a minute")
-	c.Flags().StringVar(&f.redis, "redis", "", "measure on this Redis `address`, too; its keys are removed afterwards")
+	c.Flags().StringVar(&f.redis, "redis", "", "also measure on this Redis `address`; the keys are removed afterwards")
 	addReportFlag(c, &f.file)
 	f.log.fields, f.log.reorder, f.log.timezone, f.log.prefix = nil, 10*time.Second, "UTC", 64
-	c.Flags().StringArrayVar(&f.log.fields, "field", nil, "`name=field`: where the log has an attribute, as of penstock backtest")
-	c.Flags().StringSliceVar(&f.log.without, "without", nil, "`attributes` that requests of the log do not have")
+	c.Flags().StringArrayVar(&f.log.fields, "field", nil, "`name=field` from which an attribute is read, as in penstock backtest")
+	c.Flags().StringSliceVar(&f.log.without, "without", nil, "`attributes` that the log does not have")
 	c.MarkFlagsRequiredTogether("rules", "log")
 	return c
 }
@@ -217,7 +217,7 @@ func parseAmount(text string) (float64, error) {
 	}
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || n < 0 || n*scale > 1e18 {
-		return 0, fmt.Errorf("%q is not a number such as 500, 20K, 500M or 2G", text)
+		return 0, fmt.Errorf("%q is not a number, for example 500, 20K, 500M or 2G", text)
 	}
 	return n * scale, nil
 }

@@ -39,7 +39,7 @@ func TestNormalStatesAreNoErrors(t *testing.T) {
 		}
 		nodetest.Eventually(t, "the rules are served", func() bool { return served() > version })
 	}
-	const said = `"rules not published to Redis: the Redis user lacks the rights"`
+	const said = `"rules not published to Redis: the Redis user lacks permission"`
 	nodetest.Eventually(t, "the log says what is not published", func() bool { return strings.Contains(log.String(), said) })
 	if text := log.String(); strings.Count(text, said) != 1 || strings.Contains(text, `"level":"ERROR"`) {
 		t.Errorf("got\n%s", text)

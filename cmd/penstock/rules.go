@@ -16,11 +16,11 @@ func newRulesCommand(a *app) *cobra.Command {
 		Short: "Check, test, compare and change rules",
 		Long: `Check, test, compare and change rules.
 
-Rules are in a file, in a directory whose *.yaml, *.yml and *.json are one set, or
-in a database that keeps every version: sqlite:PATH or postgres://…, given by
---database or PENSTOCK_RULES_DATABASE.`,
-		Example: `  penstock rules validate rules.yaml           # every mistake, with its place
-  penstock rules test tests/                   # do they do what they should?
+Rules are in a file, in a directory whose *.yaml, *.yml and *.json files form one set, or
+in a database that keeps every version: sqlite:PATH or postgres://…, set with --database
+or PENSTOCK_RULES_DATABASE.`,
+		Example: `  penstock rules validate rules.yaml           # every error and its position
+  penstock rules test tests/                   # run tests of the rules
   penstock rules diff rules.yaml --database sqlite:penstock.db
   penstock rules apply rules.yaml --database sqlite:penstock.db -m "raise the search limit"
   penstock rules history --database sqlite:penstock.db

@@ -26,9 +26,9 @@ type changeFlags struct {
 func (f *changeFlags) add(c *cobra.Command) {
 	f.databaseFlags.add(c)
 	f.addRedis(c)
-	c.Flags().StringVarP(&f.message, "message", "m", "", "why, for the history")
-	c.Flags().StringVar(&f.author, "author", "", "who; the name of the user if not given")
-	c.Flags().Int64Var(&f.ifVersion, "if-version", 0, "only if this `version` is still the current one; 0: if there is none yet")
+	c.Flags().StringVarP(&f.message, "message", "m", "", "`text` for the version history")
+	c.Flags().StringVar(&f.author, "author", "", "`name` of the author; default: the current user")
+	c.Flags().Int64Var(&f.ifVersion, "if-version", 0, "save only if this `version` is the current one; 0: if there is no version yet")
 	c.PreRun = func(c *cobra.Command, _ []string) { f.named = c.Flags().Changed("if-version") }
 }
 
@@ -60,21 +60,21 @@ func newRulesApplyCommand(a *app) *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "apply FILE",
-		Short: "Make rules the current version in the database",
-		Long: `Check rules and save them as the next version in the database, from where all nodes
-learn them. A database that is not there yet is made (SQLite), and one that has these
-rules already stays as it is. - reads stdin.
+		Short: "Save rules as a new version in the database",
+		Long: `Check rules and save them as the next version in the database, from which all nodes load
+them. A missing SQLite database is created. If the rules are already the current version,
+nothing changes. - reads stdin.
 
-Nothing is overwritten: if somebody else saved a version since --if-version, the
-command fails and shows what changed.
+Nothing is overwritten: if someone else has saved a version after --if-version, the
+command fails and shows the changes.
 
-Exit status: 0 if the database has the rules, 1 if they are invalid or somebody else
+Exit status: 0 if the database has the rules, 1 if they are invalid or someone else
 changed them, 3 if the database or Redis failed.`,
 		Example: `  penstock rules apply rules.yaml --database sqlite:penstock.db -m "raise the search limit"
   export PENSTOCK_RULES_DATABASE=sqlite:penstock.db       # or --database, or --config
-  penstock rules apply rules.yaml --dry-run               # what would change
-  penstock rules export > rules.yaml                      # says which version it is
-  penstock rules apply rules.yaml --if-version 7          # after editing it`,
+  penstock rules apply rules.yaml --dry-run               # show the changes
+  penstock rules export > rules.yaml                      # prints the version
+  penstock rules apply rules.yaml --if-version 7          # after editing`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := a.readDocument(c.Context(), args[0])
@@ -88,7 +88,7 @@ changed them, 3 if the database or Redis failed.`,
 		},
 	}
 	flags.add(c)
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "check and show what would change, and save nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check the rules and show the changes without saving")
 	return c
 }
 
@@ -138,7 +138,7 @@ func (a *app) dryApply(ctx context.Context, file rules.File, flags *changeFlags)
 		return answered(err)
 	}
 	result.Changes = changesBetween(ctx, current, file)
-	return a.tellChanged(&result, "nothing is saved: this is a dry run")
+	return a.tellChanged(&result, "dry run: nothing was saved")
 }
 
 // expected returns the current version, and a conflict if the flags name another one.
@@ -189,7 +189,7 @@ func (a *app) tellApplied(ctx context.Context, base *rulebase, before ruledb.Ver
 		return err
 	}
 	if base.publishError(applied.PublishErr) != nil {
-		return fmt.Errorf("version %d is saved but not published: %w: a server with the database will, or apply it again", applied.Version.Number, applied.PublishErr)
+		return fmt.Errorf("version %d is saved but not published: %w: a server with the database will publish it, or apply it again", applied.Version.Number, applied.PublishErr)
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (a *app) tellMistakes(problems rules.Problems) error {
 	for _, p := range problems {
 		fmt.Fprintln(a.stderr, p)
 	}
-	return no(errors.New("the rules are not saved: they have mistakes"))
+	return no(errors.New("the rules are invalid and were not saved"))
 }
 
 // tellConflict prints what others changed.

@@ -27,7 +27,7 @@ type databaseFlags struct{ config, database, file, redis string }
 func (f *databaseFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.config, "config", "", "the server's configuration (`file`), which names the database; default PENSTOCK_CONFIG")
 	c.Flags().StringVar(&f.database, "database", "", "the rules database, sqlite:PATH or postgres://…; with a password, use --database-file (`source`, PENSTOCK_RULES_DATABASE)")
-	c.Flags().StringVar(&f.file, "database-file", "", "`file` that holds the value of --database (PENSTOCK_RULES_DATABASE_FILE)")
+	c.Flags().StringVar(&f.file, "database-file", "", "`file` that contains the value of --database (PENSTOCK_RULES_DATABASE_FILE)")
 	c.MarkFlagsMutuallyExclusive("database", "database-file")
 }
 
@@ -70,7 +70,7 @@ func (a *app) openRules(ctx context.Context, f *databaseFlags, create bool) (*ru
 	source := string(config.Rules.Database)
 	if path, ok := strings.CutPrefix(source, "sqlite:"); ok && !create {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("there is no database %s: penstock rules apply makes one (%w)", path, fs.ErrNotExist)
+			return nil, fmt.Errorf("there is no database %s: create one with penstock rules apply (%w)", path, fs.ErrNotExist)
 		}
 	}
 	origin, err := ruledb.NewOrigin(source, ruledb.Options{})

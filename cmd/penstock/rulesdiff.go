@@ -18,8 +18,8 @@ func newRulesDiffCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff [OLD] NEW",
 		Short: "Compare two sets of rules",
-		Long: `Compare two sets of rules: what changes for callers, then the text. Each is a file, a
-directory, or - for stdin. With NEW alone, OLD is what the database has.
+		Long: `Compare two sets of rules: first the changes that affect clients, then the text. Each is a
+file, a directory, or - for stdin. With NEW alone, it is compared with the database.
 
 Exit status: 0 if they are the same, 1 if they differ.`,
 		Example: `  penstock rules diff old.yaml new.yaml
@@ -50,7 +50,7 @@ Exit status: 0 if they are the same, 1 if they differ.`,
 	}
 	from.add(c)
 	c.Flags().Int64Var(&version, "version", 0, "compare with this `version` in the database; 0 is the current one")
-	c.Flags().BoolVar(&textToo, "text", true, "compare the text too, not only what it means")
+	c.Flags().BoolVar(&textToo, "text", true, "also compare the text")
 	return c
 }
 

@@ -49,7 +49,7 @@ func (a *app) readRules(ctx context.Context, path string) ([]rules.File, error) 
 // readDocument reads rules that are one text, as in a database.
 func (a *app) readDocument(ctx context.Context, path string) (rules.File, error) {
 	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
-		return rules.File{}, misused("%s is a directory: a database keeps one document, give a file", path)
+		return rules.File{}, misused("%s is a directory: a database stores one document, use a file", path)
 	}
 	files, err := a.readRules(ctx, path)
 	if err != nil {

@@ -17,9 +17,9 @@ func newRulesExportCommand(a *app) *cobra.Command {
 	var version int64
 	c := &cobra.Command{
 		Use:   "export",
-		Short: "Write the rules that the database has",
-		Long: `Write a version of the rules from the database to stdout, as it was saved, and its
-number to stderr. -o json writes the same rules as JSON.`,
+		Short: "Write the rules in the database to stdout",
+		Long: `Write a version of the rules from the database to stdout, exactly as saved, and its number
+to stderr. -o json converts the rules to JSON.`,
 		Example: `  penstock rules export --database sqlite:penstock.db > rules.yaml
   penstock rules export --version 7 | penstock rules diff - rules.yaml`,
 		Args: cobra.NoArgs,
@@ -85,7 +85,7 @@ func newRulesHistoryCommand(a *app) *cobra.Command {
 		},
 	}
 	from.add(c)
-	c.Flags().IntVarP(&number, "number", "n", 20, "how many, the newest first")
+	c.Flags().IntVarP(&number, "number", "n", 20, "`number` of versions to list, newest first")
 	c.Flags().Int64Var(&before, "before", 0, "only versions before this `version`, for the next page")
 	return c
 }
@@ -113,9 +113,9 @@ func newRulesRollbackCommand(a *app) *cobra.Command {
 	var flags changeFlags
 	c := &cobra.Command{
 		Use:   "rollback VERSION",
-		Short: "Make an older version of the rules the current one again",
-		Long: `Save the rules of an older version as the next one. The history keeps both. Rules that
-no longer compile are refused.`,
+		Short: "Restore an older version of the rules",
+		Long: `Save the rules of an older version as the next version. The history keeps both. Rules that
+no longer compile are rejected.`,
 		Example: `  penstock rules history --database sqlite:penstock.db
   penstock rules rollback 3 --database sqlite:penstock.db -m "the new limit was too low"`,
 		Args: cobra.ExactArgs(1),

@@ -16,7 +16,7 @@ import (
 func newRulesImportCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
-		Short: "Turn the limits of another program into rules",
+		Short: "Convert the limits of another program to rules",
 		Args:  noSuchCommand,
 
 		SuggestionsMinimumDistance: 2,
@@ -30,15 +30,15 @@ func newImportEnvoyCommand(a *app) *cobra.Command {
 	var merge bool
 	c := &cobra.Command{
 		Use:   "envoy-ratelimit FILE|DIR",
-		Short: "Turn the configuration of envoyproxy/ratelimit into rules",
-		Long: `Turn the configuration of envoyproxy/ratelimit into rules, on stdout. What rules cannot
-say is told in comments at their beginning. - reads stdin. To serve such a directory as
-it is, give it to rules.envoy_ratelimit instead.
+		Short: "Convert the configuration of envoyproxy/ratelimit to rules",
+		Long: `Convert the configuration of envoyproxy/ratelimit to rules, on stdout. Comments at the top
+list what rules cannot express. - reads stdin. To serve such a directory unchanged, set
+rules.envoy_ratelimit instead.
 
-Rules know entries by their keys, in any order: a descriptor with an entry more, of a
-key that the configuration does not have, is under them too.
+Rules match entries by key, in any order. They also match a descriptor with an additional
+entry whose key is not in the configuration.
 
-Exit status: 0 if there are rules, 1 if the configuration has mistakes.`,
+Exit status: 0 if the configuration was converted, 1 if it is invalid.`,
 		Example: `  penstock rules import envoy-ratelimit config/ > rules.yaml
   penstock rules validate rules.yaml`,
 		Args: cobra.ExactArgs(1),
@@ -46,7 +46,7 @@ Exit status: 0 if there are rules, 1 if the configuration has mistakes.`,
 			return a.importEnvoy(c.Context(), args[0], envoyratelimit.Options{MergeDomains: merge})
 		},
 	}
-	c.Flags().BoolVar(&merge, "merge-domains", false, "several files may say something of one domain")
+	c.Flags().BoolVar(&merge, "merge-domains", false, "allow several files to configure the same domain")
 	return c
 }
 

@@ -49,10 +49,10 @@ func newRulesTestCommand(a *app) *cobra.Command {
 	var flags testFlags
 	c := &cobra.Command{
 		Use:   "test FILE|DIR...",
-		Short: "Run the tests written for rules",
-		Long: `Run the tests written for rules: calls at times, and what is to become of them. Time
-is virtual and the store is in memory, so a month takes milliseconds. Of a directory
-all *.yaml, *.yml and *.json are run.
+		Short: "Run tests of rules",
+		Long: `Run tests of rules: requests at given times, and the expected decisions. Time is virtual
+and the store is in memory, so a month takes milliseconds. In a directory, all *.yaml,
+*.yml and *.json files are run.
 
     rules: ../rules.yaml
     tests:
@@ -63,12 +63,12 @@ all *.yaml, *.yml and *.json are run.
           - {call: {}, expect: {allowed: false, rule: login-per-account, retry_after: 1m}}
           - {at: 1m, call: {}, expect: {allowed: true}}
 
-docs/how-to/rules-testing.md has the whole format.
+docs/how-to/rules-testing.md describes the format.
 
-Exit status: 0 if all is as expected, 1 if not.`,
+Exit status: 0 if all tests pass, 1 if not.`,
 		Example: `  penstock rules test tests/
   penstock rules test --run 'login|reset' -v tests/login.yaml
-  penstock rules test --rules candidate.yaml tests/       # before it replaces the rules`,
+  penstock rules test --rules candidate.yaml tests/       # before deploying them`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
@@ -83,8 +83,8 @@ Exit status: 0 if all is as expected, 1 if not.`,
 	}
 	addMaxDelayFlag(c.Flags(), &flags.config)
 	c.Flags().StringVar(&flags.rules, "rules", "", "test these rules (`file or directory`) instead of those that the tests name")
-	c.Flags().StringVar(&flags.pattern, "run", "", "only the tests whose name matches the `regexp`")
-	c.Flags().BoolVarP(&flags.verbose, "verbose", "v", false, "tell of tests that pass too")
+	c.Flags().StringVar(&flags.pattern, "run", "", "run only tests whose name matches the `regexp`")
+	c.Flags().BoolVarP(&flags.verbose, "verbose", "v", false, "also list tests that pass")
 	return c
 }
 
@@ -124,7 +124,7 @@ func (a *app) testRules(ctx context.Context, args []string, flags testFlags) err
 	case broken || all.Failed > 0:
 		return no(nil)
 	case all.Passed == 0:
-		return no(fmt.Errorf("no test's name matches %q", flags.pattern))
+		return no(fmt.Errorf("no test name matches %q", flags.pattern))
 	}
 	return nil
 }

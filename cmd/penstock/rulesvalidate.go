@@ -29,12 +29,12 @@ func newRulesValidateCommand(a *app) *cobra.Command {
 	var config string
 	c := &cobra.Command{
 		Use:   "validate FILE|DIR...",
-		Short: "Find every mistake in rules",
-		Long: `Find every mistake in rules, each with its file, line and column and with what would
-do, and warn of what is hardly meant. Each argument is a set of rules by itself; the
-files of a directory are one set; - reads stdin.
+		Short: "Validate rules",
+		Long: `Report every error in rules with its file, line, column and a suggested fix, and warn about
+likely mistakes. Each argument is a separate set of rules; the files of a directory form one
+set; - reads stdin.
 
-Exit status: 0 if the rules can be used, 1 if not.`,
+Exit status: 0 if the rules are valid, 1 if not.`,
 		Example: `  penstock rules validate rules.yaml
   penstock rules validate --strict rules.d/
   penstock rules validate --config penstock.yaml rules.yaml
@@ -56,7 +56,7 @@ Exit status: 0 if the rules can be used, 1 if not.`,
 		},
 	}
 	addMaxDelayFlag(c.Flags(), &config)
-	c.Flags().BoolVar(&strict, "strict", false, "warnings make rules invalid too")
+	c.Flags().BoolVar(&strict, "strict", false, "treat warnings as errors")
 	return c
 }
 

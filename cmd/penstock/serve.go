@@ -28,17 +28,17 @@ func newServeCommand(a *app) *cobra.Command {
 Without any configuration it runs a demo on loopback: counters in memory, sample rules
 in SQLite in the data directory, and a demo upstream behind the gateway.
 
-Every key of the configuration file is also an environment variable, PENSTOCK_ and the
-key: store.redis.timeout is PENSTOCK_STORE_REDIS_TIMEOUT. A flag beats the environment,
-the environment beats the file. docs/reference/configuration.md lists all keys.
+Every key of the configuration file is also an environment variable: store.redis.timeout
+is PENSTOCK_STORE_REDIS_TIMEOUT. Flags override the environment, and the environment
+overrides the file. docs/reference/configuration.md lists all keys.
 
-SIGTERM and SIGINT let calls under way end; a second one ends the server at once.
-SIGHUP reads the rules again at once. Under systemd the server says when it is ready.`,
+SIGTERM and SIGINT drain requests in flight; a second signal stops the server immediately.
+SIGHUP reloads the rules. Under systemd the server reports when it is ready.`,
 		Example: `  penstock serve --demo
-  penstock serve --demo --traffic                    # with callers, to see it work
+  penstock serve --demo --traffic                    # with simulated clients
   penstock serve --upstream http://127.0.0.1:3000 --rules rules.yaml
   penstock serve --config penstock.yaml
-  penstock serve --config penstock.yaml --check      # would it start?
+  penstock serve --config penstock.yaml --check      # check without starting
   penstock serve --config penstock.yaml --check --connect
   PENSTOCK_KEY_SECRET=… penstock serve --redis 127.0.0.1:6379 --database-file /run/secrets/database`,
 		Args: cobra.NoArgs,
@@ -69,9 +69,9 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 		},
 	}
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
-	c.Flags().BoolVar(&demo, "demo", false, "a demo upstream behind the gateway, and sample rules if there are none")
-	c.Flags().BoolVar(&traffic, "traffic", false, "with --demo: send requests of simulated clients from the start; the console turns them on and off")
-	c.Flags().BoolVar(&check, "check", false, "check everything that a start checks (configuration, rules, certificates, secrets, data_dir) except that ports are free, and exit")
+	c.Flags().BoolVar(&demo, "demo", false, "start a demo upstream behind the gateway, and add sample rules if there are none")
+	c.Flags().BoolVar(&traffic, "traffic", false, "with --demo: send requests from simulated clients; the console can turn them on and off")
+	c.Flags().BoolVar(&check, "check", false, "check everything that startup checks (configuration, rules, certificates, secrets, data_dir) except whether ports are free, and exit")
 	c.Flags().BoolVar(&connect, "connect", false, "with --check: also connect to Redis, the rules database, the JWKS URL and the upstreams")
 	c.Flags().BoolVar(&envoyEnv, "envoy-ratelimit-env", false, "also read the environment variables of envoyproxy/ratelimit; docs/how-to/envoy-migrate.md")
 	config.AddFlags(c.Flags())

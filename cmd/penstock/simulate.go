@@ -22,16 +22,15 @@ func newSimulateCommand(a *app) *cobra.Command {
 	var limit limitFlags
 	c := &cobra.Command{
 		Use:   "simulate",
-		Short: "Send generated traffic through algorithms and count wrong decisions",
-		Long: `Send generated traffic through limits of several algorithms and compare every decision
-with an exact count of the same stream: how many are admitted, denied and wrong, by how
-much the limit is exceeded in the worst trailing window, and how much memory it takes.
-The engine that serves decides, on virtual time. The same seed gives the same result.
+		Short: "Simulate traffic and count the wrong decisions of algorithms",
+		Long: `Send simulated traffic through limits of several algorithms and compare every decision with
+an exact count of the same stream: how many requests are allowed, denied and wrong, by how
+much the limit is exceeded in the worst trailing window, and the memory needed. The same
+engine as in the server decides, in virtual time. The same seed gives the same result.
 
 Traffic is poisson, bursty, diurnal, attack (one client sends as much as all others) or
-retries (denied clients try again). Several nodes count in one store (shared), with
-leases for hot keys (leased) or each for itself (apart). An outage cuts them off the
-store for a while.`,
+retries (denied clients try again). Several nodes use one store (shared), with leases for
+busy keys (leased), or separate counters (apart). During an outage they have no store.`,
 		Example: `  penstock simulate --requests 1M
   penstock simulate --traffic attack --limit 20 --window 10s --algorithm fixed_window,sliding_window_log
   penstock simulate --nodes 4 --sharing apart --requests 100K
@@ -73,10 +72,10 @@ store for a while.`,
 	c.Flags().StringSliceVar(&algorithms, "algorithm", []string{"fixed_window", "sliding_window_log", "sliding_window_counter", "token_bucket"}, "`algorithms` to compare")
 	limit.add(c, 100)
 	c.Flags().IntVar(&s.Nodes, "nodes", 1, "`number` of nodes that requests are spread over")
-	c.Flags().StringVar(&sharing, "sharing", "shared", "`how` nodes count: shared, leased or apart")
-	c.Flags().DurationVar(&s.Outage.From, "outage-from", time.Minute, "when the store becomes unreachable")
-	c.Flags().DurationVar(&s.Outage.For, "outage", 0, "for how long; 0: never")
-	c.Flags().StringVar(&s.Outage.Policy, "on-store-error", "local", "`policy` of the rule during the outage: local, divided, allow or deny")
+	c.Flags().StringVar(&sharing, "sharing", "shared", "counters of the nodes: shared, leased or apart")
+	c.Flags().DurationVar(&s.Outage.From, "outage-from", time.Minute, "start of the outage of the store")
+	c.Flags().DurationVar(&s.Outage.For, "outage", 0, "length of the outage; 0: none")
+	c.Flags().StringVar(&s.Outage.Policy, "on-store-error", "local", "`fallback` of the rule during the outage: local, divided, allow or deny")
 	addReportFlag(c, &file)
 	c.AddCommand(newTraceCommand(a), newStudyCommand(a))
 	return c
@@ -86,11 +85,11 @@ func newSimulationStore() (simulate.Store, error) { return memstore.New(memstore
 
 func addTrafficFlags(c *cobra.Command, t *simulate.Traffic, byDefault simulate.Traffic) {
 	c.Flags().StringVar(&t.Model, "traffic", byDefault.Model, "`model`: "+strings.Join(simulate.Models, ", "))
-	c.Flags().Float64Var(&t.Rate, "rate", byDefault.Rate, "`requests` a second of all clients, on average")
+	c.Flags().Float64Var(&t.Rate, "rate", byDefault.Rate, "average `requests` per second of all clients")
 	c.Flags().IntVar(&t.Keys, "keys", byDefault.Keys, "`number` of clients")
-	c.Flags().Float64Var(&t.Zipf, "zipf", byDefault.Zipf, "`exponent` of how requests are spread over clients, above 1; 0: evenly")
-	c.Flags().Float64Var(&t.Shift, "zipf-shift", byDefault.Shift, "`shift` of the same: the k-th client has a share like (shift+k)^-zipf")
-	c.Flags().Uint64Var(&t.Seed, "seed", byDefault.Seed, "of the generator")
+	c.Flags().Float64Var(&t.Zipf, "zipf", byDefault.Zipf, "Zipf `exponent` of the distribution of requests over clients, above 1; 0: uniform")
+	c.Flags().Float64Var(&t.Shift, "zipf-shift", byDefault.Shift, "Zipf `shift`: the share of the k-th client is proportional to (shift+k)^-zipf")
+	c.Flags().Uint64Var(&t.Seed, "seed", byDefault.Seed, "`seed` of the random generator")
 }
 
 // limitFlags are the numbers that limits of all algorithms have.
@@ -104,9 +103,9 @@ type limitFlags struct {
 
 func (f *limitFlags) add(c *cobra.Command, count int64) {
 	c.Flags().Int64Var(&f.count, "limit", count, "`count` of the limit")
-	c.Flags().DurationVar(&f.window, "window", time.Minute, "of the limit")
-	c.Flags().Int64Var(&f.burst, "burst", 0, "`capacity` of a token_bucket; 0: as the limit")
-	c.Flags().Int64Var(&f.queue, "queue", 0, "how many may `wait` in a leaky_bucket")
+	c.Flags().DurationVar(&f.window, "window", time.Minute, "window of the limit")
+	c.Flags().Int64Var(&f.burst, "burst", 0, "`capacity` of a token_bucket; 0: the limit")
+	c.Flags().Int64Var(&f.queue, "queue", 0, "`number` of requests that can wait in a leaky_bucket")
 	c.Flags().BoolVar(&f.denied, "count-denied", false, "count denied requests too (windows only)")
 }
 
@@ -150,8 +149,8 @@ func newTraceCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:               "trace NAME",
-		Short:             "Show request by request where algorithms differ",
-		Long:              "Show request by request what algorithms decide on a few requests:\n\n" + help.String(),
+		Short:             "Show where algorithms differ, request by request",
+		Long:              "Show the decisions of several algorithms, request by request:\n\n" + help.String(),
 		Example:           "  penstock simulate trace overlap",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp),
@@ -177,13 +176,13 @@ func newStudyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "study",
 		Short: "Measure how often the sliding window counter is wrong",
-		Long: `Measure how often the sliding window counter decides otherwise than an exact count of the
-same stream: once counting the requests that were admitted, as Penstock does, and once
-counting all, as in Cloudflare's published figure (0.003 % of 400 million requests).
+		Long: `Measure how often the sliding window counter differs from an exact count of the same
+stream: once counting only allowed requests, as Penstock does, and once counting all
+requests, as in Cloudflare's published figure (0.003 % of 400 million requests).
 
-The study is divided into slices with seeds of their own. --state names a file that
-remembers which are done: run the same command again to go on after an interruption.
-When it is done, stderr says how long 400 million requests would take.`,
+The study is divided into slices, each with its own seed. --state names a file that records
+the finished slices: to resume after an interruption, run the same command again. At the
+end, stderr says how long 400 million requests would take.`,
 		Example: `  penstock simulate study --requests 1M --slice 250K
   penstock simulate study --state study.json --report study.html`,
 		Args: cobra.NoArgs,
@@ -218,11 +217,11 @@ When it is done, stderr says how long 400 million requests would take.`,
 	}
 	addTrafficFlags(c, &s.Traffic, s.Traffic)
 	c.Flags().StringVar(&requests, "requests", "400M", "`number` of requests")
-	c.Flags().StringVar(&slice, "slice", "2M", "`number` of requests that are simulated at once")
+	c.Flags().StringVar(&slice, "slice", "2M", "`number` of requests per slice")
 	c.Flags().Int64Var(&s.Limit.Count, "limit", s.Limit.Count, "`count` of the limit")
-	c.Flags().DurationVar(&s.Limit.Window, "window", s.Limit.Window, "of the limit")
-	c.Flags().StringVar(&s.State, "state", "", "`file` that remembers what is done")
-	c.Flags().IntVar(&s.Workers, "workers", runtime.NumCPU(), "slices at the same time")
+	c.Flags().DurationVar(&s.Limit.Window, "window", s.Limit.Window, "window of the limit")
+	c.Flags().StringVar(&s.State, "state", "", "`file` that records the finished slices")
+	c.Flags().IntVar(&s.Workers, "workers", runtime.NumCPU(), "number of concurrent slices")
 	addReportFlag(c, &file)
 	return c
 }

@@ -24,12 +24,12 @@ func newStatusCommand(a *app) *cobra.Command {
 	var server adminFlags
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show how a node is: store, circuit breaker, rules, nodes, upstream servers",
-		Long: `Show how a running node is: its store and circuit breaker, the rules that it serves, what
-its verdicts rest on, the nodes that share its limits, and its upstream servers. The admin
-API (listen.admin) is asked; a viewer token suffices.
+		Short: "Show the status of a node: store, circuit breaker, rules, nodes, upstream servers",
+		Long: `Show the status of a running node: its store and circuit breaker, the rules it serves, the
+quality of its verdicts, the nodes that share its limits, and its upstream servers. This
+uses the admin API (listen.admin); a viewer token is sufficient.
 
-Exit status: 0 ready and connected to its store, 1 not ready or degraded, 3 no answer.`,
+Exit status: 0 ready and connected to its store, 1 not ready or degraded, 3 no response.`,
 		Example: `  export PENSTOCK_TOKEN=…
   penstock status
   penstock status --server https://penstock:8091 -o json | jq .store.breaker.state`,
@@ -154,9 +154,9 @@ func newNodesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nodes",
 		Short: "List the nodes that share the limits",
-		Long: `List the nodes that share the limits through Redis, as the node that is asked knows them:
-version, rules, what their verdicts rest on, requests per second. With counters in memory
-there is one node.`,
+		Long: `List the nodes that share the limits through Redis, as known to the queried node: version,
+rules, quality of verdicts, requests per second. With counters in memory there is only one
+node.`,
 		Example: `  penstock nodes
   penstock nodes -o json | jq '.nodes[] | select(.about.rules != "current")'`,
 		Args: cobra.NoArgs,

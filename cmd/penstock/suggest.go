@@ -21,14 +21,14 @@ func newSuggestCommand(a *app) *cobra.Command {
 	var algorithm, denied, keys, file string
 	c := &cobra.Command{
 		Use:   "suggest --key ATTRIBUTES LOG...",
-		Short: "Find the smallest limit that few requests of a log exceed",
-		Long: `Find the smallest limit that denies at most a share of the requests of a log
-(--max-denied), or of its keys (--max-keys), with other windows and bursts that do as
-well, and what smaller and larger limits would deny. The limit is found on the first part of
-the log and checked on the last (--hold-out). The answer is a rule in shadow mode.
+		Short: "Suggest a limit from access logs",
+		Long: `Find the smallest limit that denies at most a given share of the requests in a log
+(--max-denied) or of its keys (--max-keys). The report adds equivalent windows and bursts,
+and what smaller and larger limits would deny. The limit is found on the first part of the
+log and checked on the last (--hold-out). The result is a rule in shadow mode.
 
-Limits are tried with the engine that serves, many at a time; the log is read several
-times, so it cannot be stdin.
+The same engine as in the server decides. The log is read several times, so it cannot be
+stdin.
 
 ` + logHelp,
 		Example: `  penstock suggest --key ip access.log
@@ -52,21 +52,21 @@ times, so it cannot be stdin.
 			}
 			for _, path := range args {
 				if path == "-" {
-					return misused("the log is read several times, which stdin cannot be: give a file")
+					return misused("the log is read several times, so it cannot be stdin: use a file")
 				}
 			}
 			return a.suggest(c, &o, &logs, args, file)
 		},
 	}
-	c.Flags().StringSliceVar(&o.Key, "key", nil, "`attributes` that clients are told apart by")
+	c.Flags().StringSliceVar(&o.Key, "key", nil, "`attributes` that identify a client")
 	c.Flags().StringVar(&o.Path, "path", "", "only requests with this `path`, as in a rule's match: /api/*")
 	c.Flags().StringVar(&o.Method, "method", "", "only requests with this `method`")
 	c.Flags().StringVar(&algorithm, "algorithm", penstock.SlidingWindowCounter.String(), "`algorithm` of the limit")
-	c.Flags().DurationVar(&o.Window, "window", time.Minute, "of the limit")
-	c.Flags().Float64Var(&o.Burst, "burst", 1, "of a token_bucket: its capacity as a `multiple` of the count")
+	c.Flags().DurationVar(&o.Window, "window", time.Minute, "window of the limit")
+	c.Flags().Float64Var(&o.Burst, "burst", 1, "capacity of a token_bucket as a `multiple` of the count")
 	c.Flags().StringVar(&denied, "max-denied", "", "`share` of requests that may be denied; 0.1% if --max-keys is not given")
 	c.Flags().StringVar(&keys, "max-keys", "", "`share` of keys that may be denied at least once")
-	c.Flags().Float64Var(&o.HoldOut, "hold-out", 0.2, "`share` of the log's time, at its end, to check the limit on; 0: none")
+	c.Flags().Float64Var(&o.HoldOut, "hold-out", 0.2, "`share` of the log's time, at its end, on which the limit is checked; 0: none")
 	addReportFlag(c, &file)
 	logs.add(c)
 	_ = c.MarkFlagRequired("key") // fails only for unknown flags
@@ -107,7 +107,7 @@ func parseShare(flag, text string, byDefault bool) (float64, error) {
 		n /= 100
 	}
 	if err != nil || n < 0 || n >= 1 {
-		return 0, misused("%s %q is not a share such as 0.1%% or 0.001", flag, text)
+		return 0, misused("%s %q is not a share, for example 0.1%% or 0.001", flag, text)
 	}
 	return n, nil
 }

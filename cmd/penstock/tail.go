@@ -24,11 +24,10 @@ func newTailCommand(a *app) *cobra.Command {
 	var most int
 	c := &cobra.Command{
 		Use:   "tail [name=value]",
-		Short: "Print verdicts as they are decided",
-		Long: `Print the verdicts of all nodes that share the limits as they are decided, until it is
-interrupted. Filters by node, by rule, by denial or by an attribute are applied by the
-nodes. Where requests are many, nodes skip some and say how many. Viewer tokens see hashes
-in place of attribute values.`,
+		Short: "Print verdicts live",
+		Long: `Print the verdicts of all nodes that share the limits, live, until interrupted. The nodes
+filter by node, rule, denial or attribute. Under high load, nodes skip some requests and
+report how many. Viewer tokens see hashes instead of attribute values.`,
 		Example: `  penstock tail --denied
   penstock tail --rule search-per-user user=u1
   penstock tail -n 100 -o json | jq -r .rule | sort | uniq -c`,
@@ -68,7 +67,7 @@ in place of attribute values.`,
 	a.completeRules(c, "rule", &server)
 	c.Flags().StringVar(&node, "node", "", "only verdicts of this `node`, by its name or ID")
 	c.Flags().BoolVar(&denied, "denied", false, "only denied requests")
-	c.Flags().IntVarP(&most, "lines", "n", 0, "stop after `n` verdicts; 0: do not stop")
+	c.Flags().IntVarP(&most, "lines", "n", 0, "exit after `n` verdicts; 0: run until interrupted")
 	return c
 }
 

@@ -17,12 +17,12 @@ func newTokensCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tokens",
 		Short: "Manage API tokens of the admin API",
-		Long: `Manage API tokens: for Prometheus, for deployments, for scripts. A token has a role, which is
-never more than that of its user, and can be limited to scopes: the first parts of the paths
-that it may use, such as rules or metrics. The server stores only its hash.
+		Long: `Manage API tokens for Prometheus, deployments and scripts. A token has a role, which never
+exceeds its user's role, and can be limited to scopes: the first parts of the permitted
+paths, such as rules or metrics. The server stores only its hash.
 
-A token of a user is revoked when the user is removed. A token of a service belongs to nobody
-and stays; only admins create it.`,
+The tokens of a user are revoked when the user is removed. A service token belongs to no user
+and remains valid; only admins can create one.`,
 		Example: `  penstock tokens create prometheus --role viewer --scope metrics --days 365 --service
   penstock tokens create deploy --role operator --scope rules --days 90
   penstock tokens list
@@ -78,8 +78,8 @@ func newTokensCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create NAME --role ROLE",
 		Short: "Create a token and print it once",
-		Long: `Create a token. It is printed once, on stdout, and can do no more than what you have
-authenticated with: role, scopes and expiry.`,
+		Long: `Create a token. It is printed once, on stdout. It cannot exceed the role, scopes and expiry
+of the credentials you use.`,
 		Example: `  penstock tokens create deploy --role operator --scope rules --days 90
   penstock tokens create prometheus --role viewer --scope metrics --days 0 --service > token`,
 		Args: cobra.ExactArgs(1),
@@ -99,9 +99,9 @@ authenticated with: role, scopes and expiry.`,
 	}
 	server.add(c)
 	c.Flags().StringVar(&asked.Role, "role", "", "viewer, operator or admin; at most your own")
-	c.Flags().StringSliceVar(&asked.Scopes, "scope", nil, "what it is good for, such as rules or metrics; can be given several times; default: everything that the role may do")
-	c.Flags().IntVar(&asked.Days, "days", 90, "until it expires; 0: never")
-	c.Flags().BoolVar(&asked.Service, "service", false, "it belongs to no user")
+	c.Flags().StringSliceVar(&asked.Scopes, "scope", nil, "permitted `scope`, such as rules or metrics; may be repeated; default: everything that the role permits")
+	c.Flags().IntVar(&asked.Days, "days", 90, "`days` until the token expires; 0: never")
+	c.Flags().BoolVar(&asked.Service, "service", false, "create a service token, which belongs to no user")
 	_ = c.MarkFlagRequired("role") // cannot fail: the flag exists
 	completeValues(c, "role", roleNames...)
 	return c
@@ -112,7 +112,7 @@ func newTokensRevokeCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "Revoke a token",
-		Long:    `Revoke a token by its id (see penstock tokens list). Other nodes refuse it within two seconds.`,
+		Long:    `Revoke a token by its ID (see penstock tokens list). Other nodes reject it within two seconds.`,
 		Example: `  penstock tokens revoke k3x9q2ab`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

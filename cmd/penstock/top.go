@@ -33,12 +33,12 @@ func newTopCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Show the busiest rules, refreshed every second",
-		Long: `Show the rules with their requests, denied share and most denied clients, refreshed every
-second. q quits, s changes the order. If the output is not a terminal, or with -o json, it
-prints once and ends.
+		Long: `Show the rules with their requests, percentage denied and most denied clients, refreshed
+every second. q quits, s changes the order. If the output is not a terminal, or with -o json,
+it prints once and exits.
 
-The numbers are those of all nodes that share the limits. The node that is asked asks the
-others; the first line says if one does not answer. --node shows one node.`,
+The numbers cover all nodes that share the limits. The queried node collects them; the first
+line says if a node does not respond. --node shows one node.`,
 		Example: `  penstock top
   penstock top --last 15m --sort requests
   penstock top --node north

@@ -21,8 +21,8 @@ var roleNames = []string{"viewer", "operator", "admin"}
 func newUsersCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "users",
-		Short: "Manage who may use the admin API and the console",
-		Long: `Manage the users of the admin API and the console. They are kept in the rules database (or
+		Short: "Manage the users of the admin API and the console",
+		Long: `Manage the users of the admin API and the console. They are stored in the rules database (or
 admin.database) and log in with a password on every node that uses it.
 
 A viewer reads, with client identifiers hashed. An operator also sees identifiers, changes
@@ -79,7 +79,7 @@ func timeOrNever(t *time.Time) string {
 type passwordFlags struct{ file string }
 
 func (f *passwordFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.file, "password-file", "", "`file` that holds the password; - is stdin; default: the server makes one and prints it once")
+	c.Flags().StringVar(&f.file, "password-file", "", "`file` that contains the password; - is stdin; default: the server generates one and prints it once")
 }
 
 // read returns the password, or "" if the server is to make one.
@@ -102,7 +102,7 @@ func (f *passwordFlags) read(a *app) (string, error) {
 func nonEmpty(text, from string, err error) (string, error) {
 	text = strings.TrimRight(text, "\r\n")
 	if err == nil && text == "" {
-		err = fmt.Errorf("%s holds no password", from)
+		err = fmt.Errorf("%s contains no password", from)
 	}
 	if err != nil {
 		return "", misused("--password-file: %w", err)
@@ -142,8 +142,8 @@ func newUsersRoleCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "role NAME ROLE",
 		Short: "Change the role of a user",
-		Long: `Change the role of a user. Open sessions and tokens of the user have the new role at once,
-on other nodes within two seconds. The last admin keeps the role while there are other users.`,
+		Long: `Change the role of a user. It applies to open sessions and tokens immediately, and on other
+nodes within two seconds. The last admin cannot be demoted while there are other users.`,
 		Example: `  penstock users role bob operator`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -160,7 +160,7 @@ func newUsersPasswordCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "password NAME",
 		Short: "Set the password of a user",
-		Long:  `Set the password of a user, which ends all sessions of the user. Tokens stay.`,
+		Long:  `Set the password of a user and end all sessions of the user. Tokens remain valid.`,
 		Example: `  penstock users password bob
   penstock users password bob --password-file secret.txt`,
 		Args: cobra.ExactArgs(1),
@@ -199,8 +199,8 @@ func newUsersRemoveCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove a user",
-		Long: `Remove a user. Its sessions end and its tokens are revoked, on other nodes within two seconds.
-The last admin stays while there are other users.`,
+		Long: `Remove a user, end the user's sessions and revoke the user's tokens, on other nodes within two
+seconds. The last admin cannot be removed while there are other users.`,
 		Example: `  penstock users remove bob`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
