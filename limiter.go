@@ -100,7 +100,7 @@ func (l *Limiter) compile(limits []Limit) error {
 		l.isReturnable = l.isReturnable && m.Returns() == nil
 	}
 	if _, ok := l.store.(storage.Settler); !ok && l.takesPermits {
-		errs = append(errs, errors.New("a concurrency limit needs a store that takes permits back: a storage.Settler"))
+		errs = append(errs, errors.New("a concurrency limit needs a store that can release permits: a storage.Settler"))
 	}
 	return errors.Join(errs...)
 }
@@ -210,7 +210,7 @@ func (l *Limiter) Renew(ctx context.Context, reservation string) error {
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	resetter, ok := l.store.(storage.Resetter)
 	if !ok {
-		return fmt.Errorf("limiter %q: reset: %w: the store cannot, it is not a storage.Resetter", l.name, ErrInvalid)
+		return fmt.Errorf("limiter %q: reset: %w: the store is not a storage.Resetter", l.name, ErrInvalid)
 	}
 	w := l.work()
 	defer l.works.Put(w)

@@ -52,7 +52,7 @@ func (l *Limiter) Decide(ctx context.Context, c *Call, v *Verdict) error {
 	key, ok := c.Attribute(KeyAttribute)
 	if !ok {
 		v.Reset()
-		return fmt.Errorf("limiter %q: %w call: it has no attribute %q to count by", l.name, ErrInvalid, KeyAttribute)
+		return fmt.Errorf("limiter %q: %w call: the attribute %q of the key is missing", l.name, ErrInvalid, KeyAttribute)
 	}
 	w := l.work()
 	defer l.works.Put(w)

@@ -59,7 +59,7 @@ func (s *sealer) open(reservation string) (subject storage.Subject, nonce uint64
 		id, err = base64.RawURLEncoding.Strict().DecodeString(reservation)
 	}
 	if err != nil || len(id) != sealBytes || id[0] != sealVersion || subtle.ConstantTimeCompare(s.checksum(id[:sealBodyBytes]), id[sealBodyBytes:]) == 0 {
-		return storage.Subject{}, 0, false, fmt.Errorf("reservation %.64q: %w: it is not of a limiter with this name, limits and secret", reservation, ErrNoReservation)
+		return storage.Subject{}, 0, false, fmt.Errorf("reservation %.64q: %w: it was made by a limiter with another name, other limits or another secret", reservation, ErrNoReservation)
 	}
 	return storage.Subject(id[2:18]), binary.BigEndian.Uint64(id[18:]), id[1] == sealPermits, nil
 }
@@ -78,7 +78,7 @@ func (l *Limiter) conclude(ctx context.Context, c *Conclusion, v *Verdict) error
 	}
 	settler, ok := l.store.(storage.Settler)
 	if !ok {
-		return fmt.Errorf("%w: the store cannot, it is not a storage.Settler", ErrInvalid)
+		return fmt.Errorf("%w: the store is not a storage.Settler", ErrInvalid)
 	}
 	s := storage.Settlement{Subject: subject, Nonce: nonce, Verb: c.Verb, Overage: algorithm.OverageDebt}
 	var meters []*algorithm.Meter

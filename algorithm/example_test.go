@@ -32,7 +32,7 @@ func ExampleLimit_Validate() {
 	// Output:
 	// invalid limit "leaky_bucket 0/1m0.000001s burst 20 queue 0": count 0: must be from 1 to 1000000000000 for leaky_bucket
 	// window 1m0.000001s: must be a multiple of 1ms at this length, for example 1m
-	// burst 20: has a meaning only for token_bucket, not leaky_bucket
+	// burst 20: is only for token_bucket, not leaky_bucket
 	// true
 }
 

@@ -34,11 +34,11 @@ const MaxReservedLog = 10_000
 func (m *Meter) Returns() error {
 	switch {
 	case m.Kind == KindLeaky:
-		return fmt.Errorf("%q cannot be reserved: a leaver's place in a leaky bucket's queue passes unused, as the others keep their departure; a token_bucket can", m)
+		return fmt.Errorf("%q cannot be reserved: a released place in the queue of a leaky bucket stays unused; use a token_bucket", m)
 	case m.Kind == KindLog && m.CountDenied:
-		return fmt.Errorf("%q cannot be reserved: a log that counts denied calls forgets earlier ones, which would be missing after a give-back; a sliding_window_counter can", m)
+		return fmt.Errorf("%q cannot be reserved: a log that counts denied requests drops earlier ones, which a release could not restore; use a sliding_window_counter", m)
 	case m.Kind == KindLog && m.Count > MaxReservedLog:
-		return fmt.Errorf("%q cannot be reserved: giving back rewrites a log, so at most %d; a sliding_window_counter can", m, MaxReservedLog)
+		return fmt.Errorf("%q cannot be reserved: a release rewrites the log, so at most %d; use a sliding_window_counter", m, MaxReservedLog)
 	}
 	return nil
 }

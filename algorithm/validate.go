@@ -135,18 +135,18 @@ func (c *limitCheck) onlyFor() {
 		c.fail("period", l.Period, "needs fixed_window, not %v", l.Algorithm)
 	}
 	if l.Location != nil && l.Period == NoPeriod {
-		c.fail("timezone", l.Location, "has a meaning only with a calendar period")
+		c.fail("timezone", l.Location, "is only for calendar periods")
 	}
 	if l.Burst != 0 && l.Algorithm != TokenBucket {
-		c.fail("burst", l.Burst, "has a meaning only for token_bucket, not %v", l.Algorithm)
+		c.fail("burst", l.Burst, "is only for token_bucket, not %v", l.Algorithm)
 	}
 	if l.Refill > Interval {
 		c.fail("refill", l.Refill, "must be one of %v", refillNames)
 	} else if l.Refill != Continuous && l.Algorithm != TokenBucket {
-		c.fail("refill", l.Refill, "has a meaning only for token_bucket, not %v", l.Algorithm)
+		c.fail("refill", l.Refill, "is only for token_bucket, not %v", l.Algorithm)
 	}
 	if l.Queue != 0 && l.Algorithm != LeakyBucket {
-		c.fail("queue", l.Queue, "has a meaning only for leaky_bucket, not %v", l.Algorithm)
+		c.fail("queue", l.Queue, "is only for leaky_bucket, not %v", l.Algorithm)
 	}
 	if l.Overdraft != 0 && (l.Algorithm == LeakyBucket || l.Algorithm == Concurrency) {
 		c.fail("overdraft", l.Overdraft, "has no meaning for %v: its calls are counted one by one as they come", l.Algorithm)
@@ -164,7 +164,7 @@ func (c *limitCheck) onlyForWindows() {
 		switch l.Algorithm {
 		case FixedWindow, SlidingWindowLog, SlidingWindowCounter:
 		default:
-			c.fail("count_denied", l.CountDenied, "has a meaning only for windows, not %v", l.Algorithm)
+			c.fail("count_denied", l.CountDenied, "is only for windows, not %v", l.Algorithm)
 		}
 	}
 }
@@ -194,9 +194,9 @@ func (c *limitCheck) fits() {
 func (c *limitCheck) product(field string, value, capacity, extra int64) {
 	ticks := int64(c.limit.Window / c.limit.unit())
 	if most := int64(maxProduct-1) / ticks; capacity > most {
-		c.fail(field, value, "is too large to stay exact over %v; at most %d", c.limit.Window, most-extra)
+		c.fail(field, value, "is too large to be exact over %v; at most %d", c.limit.Window, most-extra)
 	} else if over := c.limit.Overdraft; capacity+over > most {
-		c.fail("overdraft", over, "is too large to stay exact over %v; at most %d", c.limit.Window, most-capacity)
+		c.fail("overdraft", over, "is too large to be exact over %v; at most %d", c.limit.Window, most-capacity)
 	}
 }
 

@@ -45,7 +45,7 @@ func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte,
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", remote.ErrUnavailable, err)
 	case len(reply) > maxReply:
-		return nil, fmt.Errorf("%w: the answer has more than %d bytes", remote.ErrUnavailable, maxReply)
+		return nil, fmt.Errorf("%w: the response has more than %d bytes", remote.ErrUnavailable, maxReply)
 	case answer.StatusCode != http.StatusOK:
 		return nil, refusal(answer, reply, at[1] == "reservations" || at[1] == "report")
 	}
@@ -56,11 +56,11 @@ func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte,
 // mean that the request is invalid: anything else may come from a proxy or another server.
 func refusal(answer *http.Response, body []byte, concluding bool) error {
 	if answer.Header.Get("Content-Type") != problem.MediaType {
-		return fmt.Errorf("%w: it answered %s, which is not an answer of the decision API: check the address and the port", remote.ErrUnavailable, answer.Status)
+		return fmt.Errorf("%w: got %s, which is not a response of the decision API: check the address and port", remote.ErrUnavailable, answer.Status)
 	}
 	p, err := problem.Parse(body)
 	if err != nil {
-		return fmt.Errorf("%w: it answered %s: %w", remote.ErrUnavailable, answer.Status, err)
+		return fmt.Errorf("%w: got %s: %w", remote.ErrUnavailable, answer.Status, err)
 	}
 	cause := remote.ErrUnavailable
 	switch code := answer.StatusCode; {

@@ -299,7 +299,7 @@ func TestAnotherServer(t *testing.T) {
 	}
 	one, v := call("/search", "u1"), penstock.Verdict{}
 	err = c.Decide(t.Context(), &one, &v)
-	const want = "server unavailable: it answered 404 Not Found, which is not an answer of the decision API: check the address and the port"
+	const want = "server unavailable: got 404 Not Found, which is not a response of the decision API: check the address and port"
 	if !errors.Is(err, penstock.ErrUnavailable) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -105,7 +105,7 @@ func (h *HTTP) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict
 		err = unreadable(wire.ParseVerdict(reply, remote.Now(), v))
 	}
 	if err == nil && !v.Allowed && v.Reason == penstock.ReasonOK {
-		err = fmt.Errorf("%w: the answer is no verdict: it denies for no reason", remote.ErrUnavailable)
+		err = fmt.Errorf("%w: invalid verdict: denied without a reason", remote.ErrUnavailable)
 	}
 	if err != nil {
 		err = fmt.Errorf("decide at %s: %w", urlform.Redact(h.base.String()), err)
@@ -165,7 +165,7 @@ func (h *HTTP) conclusion(c *penstock.Conclusion) (method string, at []string, b
 	case c.Verb == penstock.Release:
 		return http.MethodDelete, at, nil, nil
 	}
-	return "", nil, nil, fmt.Errorf("%w: the verb is unknown", penstock.ErrInvalid)
+	return "", nil, nil, fmt.Errorf("%w: unknown verb", penstock.ErrInvalid)
 }
 
 // unreadable returns an error for a reply that cannot be parsed.

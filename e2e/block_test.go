@@ -102,7 +102,7 @@ func TestBlocksReachEveryNode(t *testing.T) {
 		t.Errorf("listed as\n%s", list)
 	}
 	explained := run(a.dir, []string{"PENSTOCK_TOKEN=" + adminToken}, "explain", "--server", a.url("admin", ""), "user=u1")
-	if explained.code != 0 || !strings.HasPrefix(explained.stdout, "An operator has blocked it until ") {
+	if explained.code != 0 || !strings.HasPrefix(explained.stdout, "An operator has blocked this client until ") {
 		t.Errorf("explained as %+v", explained)
 	}
 

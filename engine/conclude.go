@@ -31,7 +31,7 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 	}
 	settler, ok := store.(storage.Settler)
 	if !ok {
-		return fmt.Errorf("%v a reservation: %w: the store that took it cannot, or is gone", c.Verb, penstock.ErrInvalid)
+		return fmt.Errorf("%v a reservation: %w: the store of the reservation cannot do this, or no longer exists", c.Verb, penstock.ErrInvalid)
 	}
 	v.Allowed = true
 	if c.Verb == penstock.Renew && c.Cost > 0 {

@@ -267,7 +267,7 @@ func parseReservation(s *rules.Snapshot, text string) (all []ruleCharge, flags b
 		}
 	}
 	if err == nil && len(all) == 0 {
-		err = errors.New("its rule is gone, or has other limits now")
+		err = errors.New("its rule was removed or has other limits now")
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("reservation %.32q: %w: %w", text, penstock.ErrNoReservation, err)
@@ -289,7 +289,7 @@ func openReservation(s *rules.Snapshot, text string) (flags byte, taken []byte, 
 	}
 	body, sum := id[:len(id)-checksumBytes], id[len(id)-checksumBytes:]
 	if id[0] != reservationVersion && id[0] != reservationNumbers || subtle.ConstantTimeCompare(checksum(s, body), sum) == 0 {
-		return 0, nil, errors.New("it was not given out here, or under another key_secret")
+		return 0, nil, errors.New("it was created elsewhere or with another key_secret")
 	}
 	return body[1], body[headBytes:], nil
 }

@@ -102,7 +102,7 @@ func (p *atomicBatch) refuse(e *Engine) {
 			version := v.RulesVersion
 			v.Reset()
 			v.RulesVersion, v.Now = version, e.instant()
-			m.err = fmt.Errorf("%w call: another one that goes with it is invalid", penstock.ErrInvalid)
+			m.err = fmt.Errorf("%w call: another request of the group is invalid", penstock.ErrInvalid)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func ByFunc(key func(ctx context.Context, fullMethod string) (string, error)) ht
 // not the name of a header.
 func Limit(limiter *penstock.Limiter, key httplimit.Key) *Limiter {
 	if limiter == nil {
-		panic("grpclimit.Limit: the limiter is nil; was the error of penstock.New checked?")
+		panic("grpclimit.Limit: the limiter is nil; check the error of penstock.New")
 	}
 	l, err := New(limiter, Options{ReaderOptions: httplimit.ReaderOptions{Key: key}})
 	if err != nil {

@@ -173,7 +173,7 @@ func (l *Limiter) admit(ctx context.Context, c *call) error {
 		l.onError(c.method, err)
 		switch {
 		case errors.Is(err, penstock.ErrInvalid):
-			return status.Error(codes.InvalidArgument, "the call is not one that can be decided about")
+			return status.Error(codes.InvalidArgument, "the request is invalid")
 		case ctx.Err() != nil: // the client has disconnected: that must not be a way around the limits
 			return status.FromContextError(ctx.Err()).Err()
 		}
@@ -200,7 +200,7 @@ func (l *Limiter) hold(ctx context.Context, c *call, message any) error {
 	place, err := l.held.Join(held.RuleOf(&c.Verdict), heldBytes(message))
 	if err != nil {
 		l.onError(c.method, err)
-		return status.Error(codes.Unavailable, "too many calls are held")
+		return status.Error(codes.Unavailable, "too many requests are queued")
 	}
 	defer place.Leave()
 	if err := place.Wait(ctx, departs); err != nil {

@@ -134,7 +134,7 @@ lists:
 	t.Run("a cost that never passes", func(t *testing.T) {
 		_, err := call("costly", "x-cost", "50")
 		wantCode(t, err, codes.ResourceExhausted)
-		if want := "rate limited (costly); a call of this cost can never pass"; status.Convert(err).Message() != want {
+		if want := "rate limited (costly); the cost exceeds the limit"; status.Convert(err).Message() != want {
 			t.Errorf("told %q, want %q", status.Convert(err).Message(), want)
 		}
 	})

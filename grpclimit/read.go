@@ -31,7 +31,7 @@ func (l *Limiter) read(ctx context.Context, c *call) error {
 		if bad.Status == http.StatusUnauthorized {
 			code = codes.Unauthenticated
 		}
-		return status.Error(code, "the call was refused: "+bad.Detail)
+		return status.Error(code, "the request was rejected: "+bad.Detail)
 	}
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())

@@ -37,14 +37,14 @@ func (l *Limiter) tell(ctx context.Context, v *penstock.Verdict) {
 func denial(v *penstock.Verdict) error {
 	switch httplimit.Status(v) {
 	case http.StatusForbidden:
-		return status.Error(codes.PermissionDenied, "this caller is not served")
+		return status.Error(codes.PermissionDenied, "access denied")
 	case http.StatusServiceUnavailable:
-		return status.Error(codes.Unavailable, "the limits cannot be checked at the moment")
+		return status.Error(codes.Unavailable, "the limits cannot be checked right now")
 	}
 	text := "rate limited"
 	switch v.Reason {
 	case penstock.ReasonBanned:
-		text = "banned for a time after too many denied calls"
+		text = "banned temporarily after too many denied requests"
 	case penstock.ReasonBlocked:
 		text = "blocked by an operator"
 	}
@@ -56,7 +56,7 @@ func denial(v *penstock.Verdict) error {
 		text += fmt.Sprintf("; retry in %v", (wait + time.Millisecond - 1).Truncate(time.Millisecond))
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	} else {
-		text += "; a call of this cost can never pass"
+		text += "; the cost exceeds the limit"
 	}
 	if violations := violationsOf(v); len(violations) > 0 {
 		details = append(details, &errdetails.QuotaFailure{Violations: violations})

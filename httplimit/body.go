@@ -123,7 +123,7 @@ func asBodyError(err error) (*BodyError, error) {
 	case errors.As(err, &unread):
 		return unread, nil
 	case errors.As(err, &tooLarge):
-		return nil, &RequestError{Status: http.StatusRequestEntityTooLarge, Detail: "the body is larger than it may be", Err: err}
+		return nil, &RequestError{Status: http.StatusRequestEntityTooLarge, Detail: "the body is too large", Err: err}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &RequestError{Status: http.StatusRequestTimeout, Detail: "the body was sent too slowly", Err: err}
 	}
@@ -145,7 +145,7 @@ func (r *Reader) readBody(req *http.Request) ([]byte, error) {
 	}
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(req.Header["Content-Encoding"], ",")))
 	if encoding != "" && encoding != "identity" && encoding != "gzip" {
-		return nil, &BodyError{Reason: BodyEncoding, Err: fmt.Errorf("the encoding is %.64q; gzip can be read", encoding)}
+		return nil, &BodyError{Reason: BodyEncoding, Err: fmt.Errorf("the encoding is %.64q; only gzip is supported", encoding)}
 	}
 	b := &bufferedBody{rest: req.Body, bodies: &r.bodies}
 	err := b.fill(most)

@@ -54,10 +54,10 @@ func (w *Writer) unavailable(rw http.ResponseWriter, req *http.Request, why stri
 // Refuse answers a request that [Reader.Read] could not read, or that could not be decided: with the status
 // of a [*RequestError], otherwise 400.
 func (w *Writer) Refuse(rw http.ResponseWriter, req *http.Request, err error) {
-	p := denialBody{Type: "about:blank", Status: http.StatusBadRequest, Detail: "The request is not one that can be decided about.", Error: "bad_request"}
+	p := denialBody{Type: "about:blank", Status: http.StatusBadRequest, Detail: "The request is invalid.", Error: "bad_request"}
 	var bad *RequestError
 	if errors.As(err, &bad) {
-		p.Status, p.Detail = bad.Status, "The request was refused: "+bad.Detail+"."
+		p.Status, p.Detail = bad.Status, "The request was rejected: "+bad.Detail+"."
 	}
 	if p.Status == http.StatusUnauthorized {
 		rw.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
@@ -74,7 +74,7 @@ func denial(v *penstock.Verdict) denialBody {
 	switch {
 	case p.Status == http.StatusForbidden:
 		p.Type, p.Title, p.Error, p.Message = "about:blank", "Forbidden", "forbidden", "Access denied."
-		p.Detail = "This caller is not served."
+		p.Detail = "Access denied."
 		if v.Reason == penstock.ReasonRuleError {
 			p.Detail = "A rule cannot be evaluated for this request."
 		}
@@ -84,7 +84,7 @@ func denial(v *penstock.Verdict) denialBody {
 		p.Message = "Service temporarily unavailable. Please try again."
 	case v.Reason == penstock.ReasonBlocked:
 		p.Type, p.Title, p.Error = problemTypes+"#abnormal-usage-detected", "Abnormal usage detected", "blocked"
-		p.Message = "Access is blocked for a time."
+		p.Message = "Access is temporarily blocked."
 	case v.Reason == penstock.ReasonBanned:
 		p.Type, p.Title, p.Error = problemTypes+"#abnormal-usage-detected", "Abnormal usage detected", "rate_limited"
 		p.Message = "Too many requests. Please slow down."
@@ -105,11 +105,11 @@ func denial(v *penstock.Verdict) denialBody {
 func appendCause(b []byte, v *penstock.Verdict) []byte {
 	switch v.Reason {
 	case penstock.ReasonStoreError:
-		return append(b, "The limits cannot be checked at the moment"...)
+		return append(b, "The limits cannot be checked right now"...)
 	case penstock.ReasonBlocked:
 		return append(b, "Blocked by an operator"...)
 	case penstock.ReasonBanned:
-		b = append(b, "Banned for a time after too many denied calls ("...)
+		b = append(b, "Banned temporarily after too many denied requests ("...)
 		return append(append(b, v.Rule...), ')')
 	}
 	for i := range v.Limits {
@@ -155,5 +155,5 @@ func appendAdvice(b []byte, v *penstock.Verdict) []byte {
 	if wait, ok := retryAfter(v); ok {
 		return append(strconv.AppendInt(append(b, "retry in "...), ceilSeconds(wait), 10), " s."...)
 	}
-	return append(b, "a call of this cost can never pass."...)
+	return append(b, "the cost exceeds the limit."...)
 }

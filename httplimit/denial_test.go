@@ -43,7 +43,7 @@ func TestDenialBodies(t *testing.T) {
 			`"violated-policies":["search-per-user"],"error":"rate_limited","message":"Too many requests. Please slow down.",` +
 			`"retry_after_seconds":12,"retry_after_ms":11740}`},
 		{"never", never, 429, "", `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,` +
-			`"detail":"Limit of 100 requests per 60 s (search-per-user) reached; a call of this cost can never pass.",` +
+			`"detail":"Limit of 100 requests per 60 s (search-per-user) reached; the cost exceeds the limit.",` +
 			`"violated-policies":["search-per-user"],"error":"rate_limited","message":"Too many requests. Please slow down.",` +
 			`"retry_after_seconds":null,"retry_after_ms":null}`},
 		{"concurrency", concurrent, 429, "12", `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,` +
@@ -51,16 +51,16 @@ func TestDenialBodies(t *testing.T) {
 			`"violated-policies":["search-per-user"],"error":"rate_limited","message":"Too many requests. Please slow down.",` +
 			`"retry_after_seconds":12,"retry_after_ms":11740}`},
 		{"banned", banned, 429, "12", `{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Abnormal usage detected","status":429,` +
-			`"detail":"Banned for a time after too many denied calls (search-per-user); retry in 12 s.",` +
+			`"detail":"Banned temporarily after too many denied requests (search-per-user); retry in 12 s.",` +
 			`"violated-policies":["search-per-user"],"error":"rate_limited","message":"Too many requests. Please slow down.",` +
 			`"retry_after_seconds":12,"retry_after_ms":11740}`},
 		{"store error", &penstock.Verdict{Reason: penstock.ReasonStoreError, Rule: "a"}, 503, "1", `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary reduced capacity","status":503,` +
-			`"detail":"The limits cannot be checked at the moment; retry in 1 s.","error":"unavailable","message":"Service temporarily unavailable. Please try again.",` +
+			`"detail":"The limits cannot be checked right now; retry in 1 s.","error":"unavailable","message":"Service temporarily unavailable. Please try again.",` +
 			`"retry_after_seconds":1,"retry_after_ms":1000}`},
 		{"blocked", &penstock.Verdict{Reason: penstock.ReasonBlocked, Decision: penstock.Decision{RetryAfter: 12 * time.Second}}, 429, "12", `{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Abnormal usage detected","status":429,` +
-			`"detail":"Blocked by an operator; retry in 12 s.","error":"blocked","message":"Access is blocked for a time.",` +
+			`"detail":"Blocked by an operator; retry in 12 s.","error":"blocked","message":"Access is temporarily blocked.",` +
 			`"retry_after_seconds":12,"retry_after_ms":12000}`},
-		{"deny list", &penstock.Verdict{Reason: penstock.ReasonDenyList}, 403, "", `{"type":"about:blank","title":"Forbidden","status":403,"detail":"This caller is not served.","error":"forbidden","message":"Access denied."}`},
+		{"deny list", &penstock.Verdict{Reason: penstock.ReasonDenyList}, 403, "", `{"type":"about:blank","title":"Forbidden","status":403,"detail":"Access denied.","error":"forbidden","message":"Access denied."}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rec := httptest.NewRecorder()
@@ -163,9 +163,9 @@ func TestRefuse(t *testing.T) {
 		status int
 		detail string
 	}{
-		{refuse(431, "the header X has 9000 bytes; at most 8192"), 431, "The request was refused: the header X has 9000 bytes; at most 8192."},
-		{fmt.Errorf("wrapped: %w", &RequestError{Status: 401, Detail: "the token is not valid", Err: errors.New("internal")}), 401, "The request was refused: the token is not valid."},
-		{errors.New("internal"), 400, "The request is not one that can be decided about."},
+		{refuse(431, "the header X has 9000 bytes; at most 8192"), 431, "The request was rejected: the header X has 9000 bytes; at most 8192."},
+		{fmt.Errorf("wrapped: %w", &RequestError{Status: 401, Detail: "the token is not valid", Err: errors.New("internal")}), 401, "The request was rejected: the token is not valid."},
+		{errors.New("internal"), 400, "The request is invalid."},
 	} {
 		rec := httptest.NewRecorder()
 		newWriter(t).Refuse(rec, request("/"), test.err)

@@ -92,7 +92,7 @@ func (k *Key) refusal(err error) error {
 // not the name of a header.
 func Limit(limiter *penstock.Limiter, key Key) func(http.Handler) http.Handler {
 	if limiter == nil {
-		panic("httplimit.Limit: the limiter is nil; was the error of penstock.New checked?")
+		panic("httplimit.Limit: the limiter is nil; check the error of penstock.New")
 	}
 	l, err := New(limiter, Options{ReaderOptions: ReaderOptions{Key: key}})
 	if err != nil {

@@ -151,7 +151,7 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 	if v.Delay > 0 {
 		if err := l.hold(req, v); err != nil {
 			l.onError(req, err)
-			l.writer.unavailable(rw, req, "This request cannot be held until its turn")
+			l.writer.unavailable(rw, req, "This request cannot be queued")
 			return
 		}
 	}

@@ -133,7 +133,7 @@ func (m *metered) tell(w http.ResponseWriter) {
 // budgetEvent ends a stream that is cut, so that clients of OpenAI and Anthropic report an error instead of an answer
 // that seems complete.
 const budgetEvent = "event: error\n" +
-	`data: {"type":"error","error":{"type":"rate_limit_error","code":"rate_limit_exceeded","message":"The token budget is used up; the answer was cut."}}` + "\n\n"
+	`data: {"type":"error","error":{"type":"rate_limit_error","code":"rate_limit_exceeded","message":"The token budget is exhausted; the response was cut."}}` + "\n\n"
 
 // usualStep is how much is asked for in advance, so that a stream does not ask the store for every event. What is not
 // used in the end is given back from what was reserved first, so it is at most half of that.

@@ -228,10 +228,10 @@ func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 // checkShape rejects requests that other servers could read in another way.
 func checkShape(req *http.Request, id, idHeader string) error {
 	if req.URL.Opaque != "" {
-		return refuse(http.StatusBadRequest, "the request's target has no path")
+		return refuse(http.StatusBadRequest, "the request target has no path")
 	}
 	if req.URL.User != nil {
-		return refuse(http.StatusBadRequest, "the request's target has user information")
+		return refuse(http.StatusBadRequest, "the request target has user information")
 	}
 	if n := strings.Count(req.URL.RawQuery, "&") + 1; n > MaxParameters {
 		return refuse(http.StatusBadRequest, "the query has %d parameters; at most %d", n, MaxParameters)

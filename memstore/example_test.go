@@ -87,7 +87,7 @@ func ExampleStore_Settle() {
 	// reserved: true 200 <nil>
 	// settled: true 750 <nil>
 	// again: true 750 <nil>
-	// settle 42 in memory: reservation was settled or released before, with another cost
+	// settle 42 in memory: reservation was already settled or released with another cost
 }
 
 // A double click is charged once; made-up ids get no more than the budget.

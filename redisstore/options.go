@@ -129,7 +129,7 @@ func (o *Options) validateServers() (errs []error) {
 		errs = append(errs, fmt.Errorf("%d addresses: single mode takes one; for several choose sentinel or cluster", len(o.Addresses)))
 	}
 	if o.Mode != Sentinel && o.Master != "" {
-		errs = append(errs, fmt.Errorf("master %q: has a meaning only in sentinel mode", o.Master))
+		errs = append(errs, fmt.Errorf("master %q: is only for sentinel mode", o.Master))
 	}
 	return errs
 }

@@ -44,7 +44,7 @@ var _ storage.FullStore = (*Store)(nil)
 // slots is the number of slots of a Redis Cluster.
 const slots = 16384
 
-var errNotTried = errors.New("redis: there was no attempt to connect yet")
+var errNotTried = errors.New("redis: not connected yet")
 
 // New returns a store that connects to Redis on the first [Store.Ping]. Until a ping succeeds, the store is
 // unavailable, and its errors wrap [storage.ErrNotTaken].

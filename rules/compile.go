@@ -167,7 +167,7 @@ func (c *compiler) list(entries []Patterns, at path) []index.Conditions {
 	for i := 0; i < len(entries) && c.goOn(); i++ {
 		entry, at := entries[i], at.with(i)
 		if len(entry) == 0 && c.sound(at) {
-			c.fail(at, complain("an entry without a condition would be every call").but("name an attribute, as in {ip: 192.0.2.0/24}"))
+			c.fail(at, complain("an entry without conditions would match every request").but("name an attribute, as in {ip: 192.0.2.0/24}"))
 		}
 		list = append(list, index.Conditions{Attributes: c.patterns(entry, at, everyPath), Path: everyPath})
 	}
@@ -273,12 +273,12 @@ func (c *compiler) needs(name string, at path, p pattern.Path) {
 		return
 	}
 	if _, ok := p.Wildcard(name); ok {
-		c.fail(at, complain("%s is a wildcard of the rule's path and no attribute", name).but("only key and when know it"))
+		c.fail(at, complain("%s is a wildcard of the rule's path and no attribute", name).but("only key and when can use it"))
 		return
 	}
 	if !c.missing[name] {
 		if len(c.missing) == maxMissing {
-			c.fail(at, complain("the rules name more than %d attributes that nothing provides", maxMissing).but("say under attributes where they come from"))
+			c.fail(at, complain("the rules name more than %d attributes that nothing provides", maxMissing).but("define them under attributes"))
 			return
 		}
 		c.missing[name] = true
@@ -289,7 +289,7 @@ func (c *compiler) needs(name string, at path, p pattern.Path) {
 	}
 	missing := complain("no attribute provides %s", name)
 	if meant := spelling.Closest(strings.ToLower(name), known); meant == "" {
-		c.warn(at, missing.but("say under attributes where it comes from"))
+		c.warn(at, missing.but("define it under attributes"))
 	} else if len(name) < minMisspelt || isRepeated(name, meant) {
 		c.warn(at, missing.but("did you mean %s?", meant))
 	} else {

@@ -45,15 +45,15 @@ func (c *compiler) checkData(t *LimitTerms, at path) {
 	isData := t.Rate.From != ""
 	switch {
 	case isData && t.Max == 0:
-		c.fail(at, complain("max is missing: the number comes from data, which must not lift the limit any higher").but("as in max: 100000"))
+		c.fail(at, complain("max is missing: a number that comes from data needs a maximum").but("as in max: 100000"))
 	case isData && t.Default == nil:
-		c.fail(at, complain("default is missing: the number of clients for which data has none").but("as in default: 100"))
+		c.fail(at, complain("default is missing: the number used if the data has none").but("as in default: 100"))
 	case isData && *t.Default > t.Max:
 		c.fail(at.with("default"), complain("default %d is more than max %d", *t.Default, t.Max))
 	case !isData && t.Max != 0:
-		c.fail(at.with("max"), complain("max has a meaning only where the number comes from data").but(`as in rate: "{claim: quota}/1h"`))
+		c.fail(at.with("max"), complain("max is only for numbers that come from data").but(`as in rate: "{claim: quota}/1h"`))
 	case !isData && t.Default != nil:
-		c.fail(at.with("default"), complain("default has a meaning only where the number comes from data").but(`as in rate: "{claim: quota}/1h"`))
+		c.fail(at.with("default"), complain("default is only for numbers that come from data").but(`as in rate: "{claim: quota}/1h"`))
 	}
 }
 

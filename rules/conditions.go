@@ -52,7 +52,7 @@ func (c *compiler) methods(methods Values, at path) []string {
 	for i, method := range methods {
 		switch upper := strings.ToUpper(method); {
 		case !methodName.MatchString(upper):
-			c.fail(at.with(i), complain("%.40q is no HTTP method", method))
+			c.fail(at.with(i), complain("%.40q is not an HTTP method", method))
 		case upper != method:
 			c.fail(at.with(i), complain("methods are written in upper case").but("did you mean %s?", upper))
 		case seen[method]:
@@ -108,7 +108,7 @@ func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Val
 		}
 		switch {
 		case strings.Contains(text, "{"):
-			c.fail(at.with(i), complain("%.64q is no value of a path, which has no braces", text).but("use * here, or the path of a rule's match"))
+			c.fail(at.with(i), complain("%.64q cannot match a path, which never has braces", text).but("use * here, or the path of a rule's match"))
 		case text == "", strings.ContainsAny(text, "?#"): // no path looks like this
 		case !strings.Contains(text, "*"):
 			text = ignore.Path(urlform.Path(text))

@@ -120,7 +120,7 @@ func (s *Snapshot) obstacle(r *Rule, now penstock.Instant, v *index.Values) (Rea
 	}
 	for _, part := range r.item.Key {
 		if _, there := s.index.KeyValue(part, v); !there && !part.Optional {
-			return KeyIncomplete, fmt.Sprintf("the call lacks %s, which is part of the rule's key; %s? would treat it as empty", part.Name, part.Name)
+			return KeyIncomplete, fmt.Sprintf("the call lacks %s, which is part of the rule's key; write %s? to count it as empty", part.Name, part.Name)
 		}
 	}
 	return "", ""

@@ -29,7 +29,7 @@ func (d *Duration) readText(text string) *valueProblem {
 	length, c := parseDuration(text, false)
 	*d = Duration(length)
 	if c == nil && length == 0 {
-		return complain("the duration %s is none", text).but("at least %s", Duration(algorithm.MinWindow))
+		return complain("the duration %s is zero", text).but("at least %s", Duration(algorithm.MinWindow))
 	}
 	return c
 }
@@ -53,7 +53,7 @@ func (b *Budget) readText(text string) *valueProblem {
 		*b, most = Budget{Percent: n}, 100
 	}
 	if n < 1 || n > most {
-		return complain("replay_budget %s must be from 1 to %d", text, most).but("leave dedup out to charge every repeat")
+		return complain("replay_budget %s must be from 1 to %d", text, most).but("leave dedup out to charge every duplicate")
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (k *KeyPart) readText(text string) *valueProblem {
 	}
 	n, err := strconv.Atoi(bits)
 	if err != nil || strconv.Itoa(n) != bits || n < minPrefix || n > maxPrefix {
-		return complain("the prefix /%.16s must be from /%d to /%d", bits, minPrefix, maxPrefix).but("it is of IPv6 addresses, as in ip/48; IPv4 addresses count whole")
+		return complain("the prefix /%.16s must be from /%d to /%d", bits, minPrefix, maxPrefix).but("the prefix applies to IPv6 addresses, for example ip/48; IPv4 addresses are counted individually")
 	}
 	k.Prefix = n
 	return nil
@@ -246,14 +246,14 @@ func (f *Failure) readNode(r *reader, n *node) {
 		r.readFields(n, reflect.ValueOf(&local).Elem(), nil)
 		if *f = FailDivided; r.mistakes == before && local.Local != "divided" {
 			r.under("local", func() {
-				r.fail(n.Step("local"), meantName(complain("unknown way %.40q to be local", local.Local), local.Local, []string{"divided"}))
+				r.fail(n.Step("local"), meantName(complain("unknown kind of local %.40q", local.Local), local.Local, []string{"divided"}))
 			})
 		}
 		return
 	}
 	if text, ok := r.scalar(n); ok {
 		if text == "divided" {
-			r.fail(n, complain("divided is a way to be local").but("write {local: divided}"))
+			r.fail(n, complain("divided is a kind of local").but("write {local: divided}"))
 		} else if c := readName(f, failureNames, text, "on_store_error"); c != nil {
 			r.fail(n, meantName(complain("%s", c.message), text, []string{"local", "allow", "deny"}))
 		}

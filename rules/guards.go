@@ -148,7 +148,7 @@ func (c *compiler) progressivePenalty(t *RuleTerms, at path) (*algorithm.Penalty
 	}
 	if !t.EnableProgressiveLimits {
 		if c.has(bans) {
-			c.warn(bans, complain("nobody is banned").but("write enable_progressive_limits: true"))
+			c.warn(bans, complain("no client is banned").but("write enable_progressive_limits: true"))
 		}
 		return nil, nil
 	}

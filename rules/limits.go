@@ -122,7 +122,7 @@ func (c *compiler) waits(m *algorithm.Meter, at path) {
 	apart := float64(m.Window) / float64(m.Count)
 	longest, can := apart*float64(m.Capacity-1), float64(c.options.MaxDelay.Microseconds())
 	if longest > can {
-		c.warn(at.with("queue"), complain("the last of a queue of %d waits %v, and requests are held for %v at most: %d wait, the others are denied",
+		c.warn(at.with("queue"), complain("the last request in a queue of %d waits %v, but requests are delayed at most %v: %d can wait, the others are denied",
 			m.Capacity-1, Duration(time.Duration(longest)*time.Microsecond), Duration(c.options.MaxDelay), int64(can/apart)).
 			but("raise gateway.max_delay, or leave it out"))
 	}
@@ -170,7 +170,7 @@ func (c *compiler) checkTerms(t *LimitTerms, at path) {
 		c.fail(at, complain("rate is missing").but("as in {rate: 100/1m}"))
 	}
 	if t.TTL != 0 && !isConcurrent {
-		c.fail(at.with("ttl"), complain("ttl has a meaning only beside concurrent"))
+		c.fail(at.with("ttl"), complain("ttl can only be used with concurrent"))
 	}
 }
 
@@ -179,7 +179,7 @@ func (c *compiler) checkConcurrent(t *LimitTerms, at path) {
 	case t.Algorithm != 0 && t.Algorithm != penstock.Concurrency:
 		c.fail(at.with("algorithm"), complain("concurrent needs the algorithm concurrency, not %v", t.Algorithm))
 	case t.TTL == 0:
-		c.fail(at, complain("ttl is missing").but("it says when a call that was not released counts as over, as in ttl: 30s"))
+		c.fail(at, complain("ttl is missing").but("it limits how long a request that is not released holds its permit, for example ttl: 30s"))
 	}
 }
 
@@ -224,7 +224,7 @@ func (c *compiler) reach(l compiledLimits, t *RuleTerms, at path) {
 		return slices.ContainsFunc(l.compiled, func(l penstock.Limit) bool { return can(l.Algorithm) })
 	}
 	if t.CountDenied && !any(countsDenied) {
-		c.fail(at.with("count_denied"), complain("count_denied has a meaning only for windows, and no limit is one"))
+		c.fail(at.with("count_denied"), complain("count_denied is only for windows, and no limit is a window"))
 	}
 	if t.Overdraft != nil && !any(overdraws) {
 		c.fail(at.with("overdraft"), complain("no limit can be overdrawn: the calls of a %v are counted one by one as they come", l.compiled[0].Algorithm))

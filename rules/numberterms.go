@@ -28,7 +28,7 @@ func parseNumberTerms(text string) (terms []numberTerm, c *valueProblem) {
 		terms = append(terms, t)
 	}
 	if len(terms) > maxNumberTerms {
-		return nil, complain("the rate names %d places for its number, at most %d", len(terms), maxNumberTerms)
+		return nil, complain("the rate has %d sources for its number, at most %d", len(terms), maxNumberTerms)
 	}
 	return terms, nil
 }

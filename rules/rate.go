@@ -80,7 +80,7 @@ func parseRate(text string) (Rate, *valueProblem) {
 		return Rate{}, complain("invalid rate %.40q", text).but("write how much per how long, as in 100/1m")
 	}
 	if before == "" {
-		return Rate{}, complain("%.40q does not say how much", text).but("write for example 100%.20s", text)
+		return Rate{}, complain("%.40q has no count", text).but("write for example 100%.20s", text)
 	}
 	count, from, c := parseRateCount(before)
 	if c != nil {
@@ -103,7 +103,7 @@ func parseRate(text string) (Rate, *valueProblem) {
 	if digits == "" {
 		after = "1" + after
 		if name == "" {
-			return Rate{}, complain("%.40q does not say per how long", text).in(offset).but("write for example %s/1m", before)
+			return Rate{}, complain("%.40q has no period", text).in(offset).but("write for example %s/1m", before)
 		}
 	}
 	window, c := parseDuration(after, true)

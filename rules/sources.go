@@ -52,7 +52,7 @@ func (c *compiler) checkSource(s *Source, name string, at path) {
 	}
 	c.checkField(s.JSON, at.with("json"))
 	if s.Default != "" && s.JSON == "" {
-		c.fail(at.with("default"), complain("default has a meaning only beside json"))
+		c.fail(at.with("default"), complain("default can only be used with json"))
 	}
 	given := 0
 	var known []string

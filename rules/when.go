@@ -82,7 +82,7 @@ func (c *compiler) languageWith(wildcards string) (*expr.Language, error) {
 		return known, nil
 	}
 	if len(c.languages) == maxLanguages {
-		return nil, fmt.Errorf("when: expressions name more than %d different sets of wildcards; name alike what is alike", maxLanguages)
+		return nil, fmt.Errorf("when: expressions name more than %d different sets of wildcards; use the same names for the same segments", maxLanguages)
 	}
 	made, err := expr.NewLanguage(slices.Concat(c.attributeNames(), strings.Fields(wildcards)), c.undeclared())
 	if err != nil {

@@ -116,7 +116,7 @@ func (s *Stack) openRules(ctx context.Context) (err error) {
 func (s *Stack) rulesChanged(now live.Status) {
 	switch log := s.config.Log.With("origin", s.config.Origin.String()); {
 	case now.Refused != nil:
-		log.Error("rules refused, the ones before stay", "version", now.Refused.Version, "error", now.Refused.Err)
+		log.Error("new rules refused, keeping the old ones", "version", now.Refused.Version, "error", now.Refused.Err)
 	case now.Err != nil:
 		log.Error("cannot read the rules", "error", now.Err)
 	default:

@@ -46,18 +46,18 @@ func (full) Unwrap() error { return ErrNotTaken }
 type noReservation struct{}
 
 func (noReservation) Error() string {
-	return "no such reservation: never made, over, or not of this rule and key"
+	return "unknown or expired reservation, or one of another rule or key"
 }
 func (noReservation) Unwrap() error { return algorithm.ErrInvalid }
 
 type closedError struct{}
 
 func (closedError) Error() string {
-	return "reservation was settled or released before, with another cost"
+	return "reservation was already settled or released with another cost"
 }
 func (closedError) Unwrap() error { return algorithm.ErrInvalid }
 
 type corrupt struct{}
 
-func (corrupt) Error() string { return "state is not Penstock's or is damaged" }
+func (corrupt) Error() string { return "the state is damaged or was not written by Penstock" }
 func (corrupt) Unwrap() error { return ErrUnavailable }

@@ -50,10 +50,10 @@ func TestSettlementValidate(t *testing.T) {
 		{"the same twice", func(s *Settlement) { s.Charges = []algorithm.Charge{minute, minute} }, `invalid settle: charges "fixed_window 3/1m" twice`},
 		{"leases", func(s *Settlement) { s.Charges = []algorithm.Charge{minute, {Meter: m["leases"]}} }, ""},
 		{"a queue", func(s *Settlement) { s.Charges = []algorithm.Charge{{Meter: m["leaky"]}} },
-			`invalid settle: charge 0: "leaky_bucket 4/1m queue 6" cannot be reserved: a leaver's place in a leaky bucket's queue passes unused, as the others keep their departure; a token_bucket can`},
+			`invalid settle: charge 0: "leaky_bucket 4/1m queue 6" cannot be reserved: a released place in the queue of a leaky bucket stays unused; use a token_bucket`},
 		{"a log", func(s *Settlement) { s.Charges = []algorithm.Charge{log(algorithm.MaxReservedLog)} }, ""},
 		{"a longer log", func(s *Settlement) { s.Charges = []algorithm.Charge{log(algorithm.MaxReservedLog + 1)} },
-			`invalid settle: charge 0: "sliding_window_log 10001/1m" cannot be reserved: giving back rewrites a log, so at most 10000; a sliding_window_counter can`},
+			`invalid settle: charge 0: "sliding_window_log 10001/1m" cannot be reserved: a release rewrites the log, so at most 10000; use a sliding_window_counter`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := Settlement{Nonce: 1, Charges: []algorithm.Charge{minute}}

@@ -180,7 +180,7 @@ func (c *Client) conclude(ctx context.Context, conclusion *penstock.Conclusion) 
 	case penstock.Release:
 		return ask(ctx, c, c.decisions.Release, &penstockv1.ReleaseRequest{Reservation: id}, wire.MaxBody, concluding)
 	}
-	return nil, fmt.Errorf("%w: the verb is unknown", penstock.ErrInvalid)
+	return nil, fmt.Errorf("%w: unknown verb", penstock.ErrInvalid)
 }
 
 // The causes of status codes, for decisions and conclusions. Any other code means that the service did not

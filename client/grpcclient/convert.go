@@ -48,7 +48,7 @@ func (c *Client) response(r *penstock.Response) *penstockv1.Response {
 func fill(v *penstock.Verdict, a *penstockv1.Verdict) error {
 	v.Reset()
 	if a.Reason == penstockv1.Reason_REASON_UNSPECIFIED || a.Quality == penstockv1.Quality_QUALITY_UNSPECIFIED {
-		return fmt.Errorf("%w: the answer is no verdict: it has no reason or quality", remote.ErrUnavailable)
+		return fmt.Errorf("%w: invalid verdict: reason or quality is missing", remote.ErrUnavailable)
 	}
 	*v = penstock.Verdict{
 		Allowed: a.Allowed, Rule: a.Rule, Duplicate: a.Duplicate, RulesVersion: a.RulesVersion,

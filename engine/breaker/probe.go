@@ -10,7 +10,7 @@ import (
 
 // openZone ends a phase in which operations went to the store, unless another goroutine has done so already.
 func (b *Breaker) openZone(z int, p *phase, cause error, wait time.Duration) {
-	refusal := fmt.Errorf("not asked, as the store has failed: %w: %w", storage.ErrNotTaken, cause)
+	refusal := fmt.Errorf("not sent to the store, which has failed: %w: %w", storage.ErrNotTaken, cause)
 	if b.zones[z].phase.CompareAndSwap(p, &phase{refusal: refusal, cause: cause, since: time.Now()}) {
 		b.opened.Add(1)
 		b.ended.Go(func() { b.recover(z, cause, wait) })

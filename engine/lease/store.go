@@ -53,7 +53,7 @@ type inner = storage.FullStore
 // New returns a store around another.
 func New(store storage.FullStore, o Options) (*Store, error) {
 	if store == nil {
-		return nil, fmt.Errorf("%w lease: no store to take permits from", penstock.ErrInvalid)
+		return nil, fmt.Errorf("%w lease: no store to take leases from", penstock.ErrInvalid)
 	}
 	if o.Pools == 0 {
 		o.Pools = DefaultPools

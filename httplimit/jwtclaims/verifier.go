@@ -121,13 +121,13 @@ func (o *Options) validateKeys(fail func(format string, args ...any)) {
 		}
 	}
 	if given != 1 {
-		fail("%d of JWKSURL, JWKSFile and Secret are given; exactly one says which keys are believed", given)
+		fail("%d of JWKSURL, JWKSFile and Secret are given; set exactly one", given)
 	}
 	if u, err := url.Parse(o.JWKSURL); o.JWKSURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
 		fail("the keys' address must be an http or https URL")
 	}
 	if n := len(o.Secret); n > 0 && n < 32 {
-		fail("a secret of %d bytes can be guessed; at least 32", n)
+		fail("a secret of %d bytes is too short; at least 32", n)
 	}
 }
 

@@ -148,9 +148,9 @@ func (a *access) admit(r *http.Request, to *route) (principal, *Problem) {
 	}
 	switch scope := scopeOf(to.path); {
 	case to.role == nobody || who.role < to.role:
-		return who, refuse(http.StatusForbidden, Forbidden, fmt.Sprintf("this takes the role %v, yours is %v", to.role, who.role))
+		return who, refuse(http.StatusForbidden, Forbidden, fmt.Sprintf("requires the role %v, yours is %v", to.role, who.role))
 	case len(who.scopes) > 0 && scope != sessionScope && !slices.Contains(who.scopes, scope):
-		return who, refuse(http.StatusForbidden, Forbidden, fmt.Sprintf("this takes the scope %s, the token has %s", scope, strings.Join(who.scopes, ", ")))
+		return who, refuse(http.StatusForbidden, Forbidden, fmt.Sprintf("requires the scope %s, the token has %s", scope, strings.Join(who.scopes, ", ")))
 	}
 	return who, nil
 }

@@ -101,7 +101,7 @@ func (x *apiRequest) readUpTo(most int64, into any) error {
 		return refuse(http.StatusRequestEntityTooLarge, Invalid, fmt.Sprintf("the body has more than %d bytes", most))
 	}
 	if err != nil {
-		return invalid("the body broke off")
+		return invalid("the body ended early")
 	}
 	return parse(body, into)
 }

@@ -15,7 +15,7 @@ func TestBodies(t *testing.T) {
 	for body, mentions := range map[string][]string{
 		`{"rule": 1, "attributes": {"user": 2}, "colour": "red", "rule": "x"}`: {
 			`{"at":"rule","message":"must be a string, is a number"}`, `{"at":"attributes","message":"must be an object of strings, is a number"}`,
-			`{"at":"colour","message":"there is no such field, but attributes, domain, rule"}`, `{"at":"rule","message":"is there twice"}`,
+			`{"at":"colour","message":"unknown field; known fields: attributes, domain, rule"}`, `{"at":"rule","message":"is there twice"}`,
 		},
 		`[]`:                    {"must be a JSON object"},
 		`null`:                  {"must be a JSON object"},

@@ -162,7 +162,7 @@ func (a *Admin) checkScopes(x *apiRequest, asked *askedToken, mistakes *mistakeL
 func expiry(x *apiRequest, asked *askedToken, now time.Time, mistakes *mistakeList) (at time.Time) {
 	switch days := asked.Days; {
 	case days == nil:
-		mistakes.add("days", "is missing: how many days it lasts, 0 if it does not expire")
+		mistakes.add("days", "is missing: days until the token expires, 0 for never")
 	case *days < 0 || *days > maxTokenDays:
 		mistakes.add("days", "must be 0 to %d, is %d", maxTokenDays, *days)
 	case *days > 0:

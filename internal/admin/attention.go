@@ -174,7 +174,7 @@ func targetFindings(all []Target) (found []Finding) {
 func statusFindings(s *Status) (found []Finding) {
 	if !s.Store.Connected {
 		found = append(found, Finding{Severity: critical, Kind: "store", Alert: "PenstockStoreDown", Node: s.Node,
-			Text: "The store does not answer: " + s.Store.Error, Action: Action{"Check the store; penstock doctor finds the cause", "/system"}})
+			Text: "The store is unavailable: " + s.Store.Error, Action: Action{"Check the store; penstock doctor finds the cause", "/system"}})
 	}
 	if s.Rules.Refused != "" {
 		found = append(found, Finding{Severity: critical, Kind: "rules_refused", Node: s.Node,
@@ -182,11 +182,11 @@ func statusFindings(s *Status) (found []Finding) {
 	}
 	if s.Rules.Error != "" {
 		found = append(found, Finding{Severity: warning, Kind: "rules_stale", Node: s.Node,
-			Text: "The rules cannot be read, the last good ones are in force: " + s.Rules.Error, Action: Action{"Check where the rules come from", "/system"}})
+			Text: "The rules cannot be read; the last valid ones are in use: " + s.Rules.Error, Action: Action{"Check where the rules come from", "/system"}})
 	}
 	if s.Rules.FromCopy {
 		found = append(found, Finding{Severity: warning, Kind: "rules_copy", Node: s.Node,
-			Text: "The rules are from the copy on disk, because their origin could not be read", Action: Action{"Check where the rules come from", "/system"}})
+			Text: "The rules are a local copy, because their source could not be read", Action: Action{"Check where the rules come from", "/system"}})
 	}
 	for _, u := range s.Upstreams {
 		if !u.Up {

@@ -72,6 +72,6 @@ func (a *Admin) record(x *apiRequest, action, detail string) {
 		err = db.Record(ctx, ruledb.Event{Actor: x.who.String(), Action: action, Detail: detail})
 	}
 	if err != nil {
-		at.Error("audit: the database has not taken this", "error", err)
+		at.Error("cannot write to the audit log", "error", err)
 	}
 }

@@ -38,7 +38,7 @@ func (a *Admin) listBans(x *apiRequest) (any, error) {
 	q := x.query()
 	cursor, err := url.ParseQuery(q.text("cursor"))
 	if err != nil || len(q.text("cursor")) > 1024 {
-		q.fail("cursor", "is not what the page before returned")
+		q.fail("cursor", "is not the next of the previous page")
 	}
 	if err := q.err(); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (a *Admin) listBans(x *apiRequest) (any, error) {
 	}
 	told, from := &Bans{Bans: []Ban{}}, cursor.Get("rule")
 	if from != "" && !slices.ContainsFunc(banning, func(r *rules.Rule) bool { return r.Name == from }) {
-		q.fail("cursor", "names a rule that is gone: the rules have changed, start again")
+		q.fail("cursor", "is outdated because the rules have changed: start with the first page")
 		return nil, q.err()
 	}
 	for i, r := range banning {

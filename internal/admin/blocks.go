@@ -89,7 +89,7 @@ func (a *Admin) addBlock(x *apiRequest) (any, error) {
 		mistakes = append(mistakes, wire.FieldError{At: "duration", Message: fmt.Sprintf("invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, blocklist.MinLength, rules.Duration(blocklist.MaxLength))})
 	}
 	if len(b.Reason) == 0 || len(b.Reason) > blocklist.MaxText {
-		mistakes = append(mistakes, wire.FieldError{At: "reason", Message: fmt.Sprintf("has %d bytes, must have from 1 to %d: why, for operators on the next shift", len(b.Reason), blocklist.MaxText)})
+		mistakes = append(mistakes, wire.FieldError{At: "reason", Message: fmt.Sprintf("has %d bytes, must have from 1 to %d: the reason, for other operators", len(b.Reason), blocklist.MaxText)})
 	}
 	if err := mistaken(mistakes); err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func (a *Admin) turnDemo(x *apiRequest) (any, error) {
 		return nil, err
 	}
 	if asked.Running == nil {
-		return nil, mistaken([]wire.FieldError{{At: "running", Message: "is missing: whether calls are to be made, true or false"}})
+		return nil, mistaken([]wire.FieldError{{At: "running", Message: "is missing: true or false"}})
 	}
 	a.Demo.Turn(*asked.Running)
 	detail := "demo traffic off"

@@ -76,7 +76,7 @@ func (d *directory) database(ctx context.Context) (*ruledb.DB, error) {
 }
 
 func errNoPeople() *Problem {
-	return refuse(http.StatusConflict, Conflict, "users and API tokens are kept in a database, and this node has none: set rules.database or admin.database; until then, log in with admin.token")
+	return refuse(http.StatusConflict, Conflict, "users and API tokens need a database, and this node has none: set rules.database or admin.database; until then, log in with admin.token")
 }
 
 // get returns the people. They are at most rosterFresh old unless the database is unavailable.
@@ -104,7 +104,7 @@ func (d *directory) look(ctx context.Context, fresh time.Duration) (*roster, *Pr
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.known == nil || d.now().Sub(d.read) > rosterHolds {
-		return nil, refuse(http.StatusServiceUnavailable, Unavailable, "users and API tokens cannot be checked because their database does not answer: see the server's log; admin.token works")
+		return nil, refuse(http.StatusServiceUnavailable, Unavailable, "cannot check users and API tokens because their database is unavailable: see the server log; admin.token works")
 	}
 	return d.known, nil
 }

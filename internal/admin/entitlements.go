@@ -46,7 +46,7 @@ func (a *Admin) listEntitlements(x *apiRequest) (any, error) {
 			err = json.Unmarshal(text, &asked.After)
 		}
 		if err != nil {
-			q.fail("cursor", "is not what the page before returned")
+			q.fail("cursor", "is not the next of the previous page")
 		}
 	}
 	if err := q.err(); err != nil {
@@ -86,7 +86,7 @@ func (a *Admin) entitlements(ctx context.Context, q ruledb.EntitlementQuery) ([]
 // entitlementDB returns the database that has the entitlements.
 func (a *Admin) entitlementDB(ctx context.Context) (*ruledb.DB, error) {
 	if a.Rules.Service == nil {
-		return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("entitlements are kept in the rules database, and the rules come from %v", a.Rules.Origin))
+		return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("entitlements need the rules database, but the rules come from %v", a.Rules.Origin))
 	}
 	return a.Rules.Service.Database.DB(ctx)
 }

@@ -99,7 +99,7 @@ func (x *apiRequest) filter(q *query) traffic.Filter {
 		q.fail("value", "needs an attribute")
 	}
 	if x.who.role < Operator && f.Attribute != "" && !unveiled(f.Attribute) {
-		q.fail("attribute", fmt.Sprintf("only operators may search by %.64q: to find a value is to know it", f.Attribute))
+		q.fail("attribute", fmt.Sprintf("only operators may search by %.64q, because a search reveals the value", f.Attribute))
 	}
 	return f
 }

@@ -35,10 +35,10 @@ func (a *Admin) listKeys(x *apiRequest) (any, error) {
 	q := x.query()
 	name, cursor := q.text("rule"), q.text("cursor")
 	if name == "" {
-		q.fail("rule", "is missing: whose callers")
+		q.fail("rule", "is missing: the name of a rule")
 	}
 	if len(cursor) > 512 {
-		q.fail("cursor", "is not what the page before returned")
+		q.fail("cursor", "is not the next of the previous page")
 	}
 	if err := q.err(); err != nil {
 		return nil, err

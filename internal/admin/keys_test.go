@@ -275,7 +275,7 @@ func TestCallersThatAreNotKnown(t *testing.T) {
 	for _, path := range []string{"/v1/keys/show", "/v1/keys/reset"} {
 		s.refused("POST", path, object(), 400, admin.Invalid, `"at":"attributes"`)
 		s.refused("POST", path, about("attributes", map[string]string{"colour": "red"}), 404, admin.NotFound)
-		s.refused("POST", path, about("rule", "per-user", "attributes", map[string]string{"ip": "192.0.2.1"}), 404, admin.NotFound, "tells callers apart by [user]")
+		s.refused("POST", path, about("rule", "per-user", "attributes", map[string]string{"ip": "192.0.2.1"}), 404, admin.NotFound, "the key of rule per-user needs [user]")
 		s.refused("POST", path, about("rule", "nonsense", "attributes", u1), 404, admin.NotFound, "there is no rule")
 		s.refused("POST", path, about("domain", "other", "attributes", u1), 404, admin.NotFound)
 	}

@@ -72,7 +72,7 @@ func (l *logins) take(ctx context.Context, meter *algorithm.Meter, kind, value s
 	}
 	var out storage.Outcome
 	if err := l.store.Take(context.WithoutCancel(ctx), &t, &out); err != nil { // a client that hangs up is counted too
-		return penstock.Decision{}, refuse(http.StatusServiceUnavailable, Unavailable, "failed logins cannot be counted")
+		return penstock.Decision{}, refuse(http.StatusServiceUnavailable, Unavailable, "cannot count failed logins")
 	}
 	return out.Decisions[0], nil
 }
@@ -95,7 +95,7 @@ func tooManyFailures(d *penstock.Decision) *Problem {
 // closes the connection, so that every further guess costs a new one. Valid tokens never get here, so guesses from a
 // network do not lock out its operators.
 func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
-	return l.failed(ctx, from, wrongToken, "this token is not known here")
+	return l.failed(ctx, from, wrongToken, "unknown token")
 }
 
 func (l *logins) failed(ctx context.Context, from netip.Addr, why refusal, detail string) *Problem {

@@ -110,7 +110,7 @@ func (a *Admin) banFor(x *apiRequest, w *clientSelector, action string, length t
 	}
 	found = slices.DeleteFunc(found, func(s subject) bool { return s.Rule.Penalty == nil })
 	if len(found) == 0 {
-		return nil, refuse(http.StatusConflict, Conflict, "no rule that knows this caller bans: block the caller instead, or give a rule a penalty")
+		return nil, refuse(http.StatusConflict, Conflict, "no rule with a penalty applies to this client: block the client instead, or add a penalty to a rule")
 	}
 	before, after := "", ""
 	if length != 0 {

@@ -59,13 +59,13 @@ const unlimited = "unlimited"
 
 func (o *override) mistakes(now time.Time) (all []wire.FieldError) {
 	if len(o.Match) == 0 {
-		all = append(all, wire.FieldError{At: "match", Message: `is missing: whose limit it is, for example {"user": "u1"}`})
+		all = append(all, wire.FieldError{At: "match", Message: `is missing: identify the client, for example {"user": "u1"}`})
 	}
 	if o.Limit == "" {
 		all = append(all, wire.FieldError{At: "limit", Message: "is missing: for example 100/1m, or unlimited"})
 	}
 	if !o.Expires.IsZero() && !o.Expires.After(now) {
-		all = append(all, wire.FieldError{At: "expires", Message: fmt.Sprintf("%s is over", o.Expires.Format(time.RFC3339))})
+		all = append(all, wire.FieldError{At: "expires", Message: fmt.Sprintf("%s is in the past", o.Expires.Format(time.RFC3339))})
 	}
 	return all
 }
@@ -90,7 +90,7 @@ func (o *override) addTo(text, rule string) (string, error) {
 		edited = e.within(place, name, e.write(o))
 	}
 	if !added(&doc, i, edited) {
-		return "", refuse(http.StatusConflict, Conflict, "the document is written in a way that cannot be added to here: edit it, and save it as a whole")
+		return "", refuse(http.StatusConflict, Conflict, "cannot add to a document in this format: edit the document and save it as a whole")
 	}
 	return edited, nil
 }

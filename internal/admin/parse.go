@@ -28,7 +28,7 @@ func parse(body []byte, into any) error {
 		var message string
 		switch {
 		case !ok:
-			message = "there is no such field, but " + known
+			message = "unknown field; known fields: " + known
 		case again:
 			message = "is there twice"
 		default:

@@ -84,7 +84,7 @@ func problemOf(err error) *Problem {
 	case errors.Is(err, penstock.ErrInvalid):
 		return refuse(http.StatusBadRequest, Invalid, err.Error())
 	}
-	return refuse(http.StatusInternalServerError, Internal, "this is a fault of the server, whose log says more")
+	return refuse(http.StatusInternalServerError, Internal, "internal error; see the server log")
 }
 
 // fail writes a problem as the response.

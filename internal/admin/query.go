@@ -60,7 +60,7 @@ func (q *query) fail(name, message string) {
 func (q *query) err() error {
 	for name := range q.given {
 		if len(q.mistakes) < wire.MaxMistakes {
-			q.fail(name, "there is no such parameter")
+			q.fail(name, "unknown parameter")
 		}
 	}
 	slices.SortFunc(q.mistakes, func(a, b wire.FieldError) int { return strings.Compare(a.At, b.At) })

@@ -28,7 +28,7 @@ func (r *revealLog) note(x *apiRequest) {
 	if !r.due(x.who.String(), r.admin.Now()) {
 		return
 	}
-	r.writing.Go(func() { r.admin.record(x, "reveal", "who calls was shown") })
+	r.writing.Go(func() { r.admin.record(x, "reveal", "client identities shown") })
 }
 
 func (r *revealLog) due(actor string, now time.Time) bool {

@@ -117,11 +117,11 @@ func (a *Admin) nothing(mux *http.ServeMux, w http.ResponseWriter, r *http.Reque
 	switch allow := strings.Join(allowed, ", "); {
 	case allow != "":
 		w.Header().Set("Allow", allow)
-		fail(w, refuse(http.StatusMethodNotAllowed, Invalid, fmt.Sprintf("%.20s is not possible here; use %s", r.Method, allow)))
+		fail(w, refuse(http.StatusMethodNotAllowed, Invalid, fmt.Sprintf("method %.20s is not allowed; use %s", r.Method, allow)))
 	case a.Console != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/v1/"):
 		a.Console.ServeHTTP(w, r)
 	default:
-		fail(w, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("there is nothing at %.200q; /openapi.json lists what there is", r.URL.Path)))
+		fail(w, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("no such path %.200q; /openapi.json lists all paths", r.URL.Path)))
 	}
 }
 

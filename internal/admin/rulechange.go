@@ -161,7 +161,7 @@ func (a *Admin) saveRules(x *apiRequest) (any, error) {
 		return nil, a.notHere()
 	}
 	if asked.Base == nil {
-		return nil, mistaken([]wire.FieldError{{At: "base", Message: "is missing: the version that the change was made from, 0 if there was none"}})
+		return nil, mistaken([]wire.FieldError{{At: "base", Message: "is missing: the version on which the change is based, 0 if there is none"}})
 	}
 	text, err := x.given(asked.Document)
 	if err != nil {
@@ -229,10 +229,10 @@ func (a *Admin) rollbackRules(x *apiRequest) (any, error) {
 	}
 	var mistakes []wire.FieldError
 	if asked.To < 1 {
-		mistakes = append(mistakes, wire.FieldError{At: "to", Message: fmt.Sprintf("%d is no version to go back to", asked.To)})
+		mistakes = append(mistakes, wire.FieldError{At: "to", Message: fmt.Sprintf("%d is not an earlier version", asked.To)})
 	}
 	if asked.Base == nil {
-		mistakes = append(mistakes, wire.FieldError{At: "base", Message: "is missing: the version that is current"})
+		mistakes = append(mistakes, wire.FieldError{At: "base", Message: "is missing: the current version"})
 	}
 	if err := mistaken(mistakes); err != nil {
 		return nil, err

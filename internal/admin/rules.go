@@ -172,7 +172,7 @@ func (a *Admin) notHere() *Problem {
 // database returns the database with the versions and the audit log.
 func (a *Admin) database(ctx context.Context) (*ruledb.DB, error) {
 	if a.Rules.Service == nil {
-		return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("versions and audit are kept in a database, and the rules come from %v", a.Rules.Origin))
+		return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("versions and the audit log need a database, but the rules come from %v", a.Rules.Origin))
 	}
 	return a.Rules.Service.Database.DB(ctx)
 }

@@ -28,7 +28,7 @@ func TestReadRules(t *testing.T) {
 	if tried.Mode != "shadow" || tried.Match != "every call" || len(tried.Key) != 0 {
 		t.Errorf("%+v", tried)
 	}
-	s.refused("GET", "/v1/rules?x=1", "", 400, admin.Invalid, "there is no such parameter")
+	s.refused("GET", "/v1/rules?x=1", "", 400, admin.Invalid, "unknown parameter")
 }
 
 func TestMatchInWords(t *testing.T) {

@@ -40,7 +40,7 @@ func (a *Admin) readSubjects(x *apiRequest) ([]subject, error) {
 func (a *Admin) find(w *clientSelector, mistakes ...wire.FieldError) ([]subject, error) {
 	call := w.call(&mistakes)
 	if len(call.Attributes) == 0 && w.Rule == "" {
-		mistakes = append(mistakes, wire.FieldError{At: "attributes", Message: `are missing: who is meant, for example {"user": "u1"}`})
+		mistakes = append(mistakes, wire.FieldError{At: "attributes", Message: `are missing: identify the client, for example {"user": "u1"}`})
 	}
 	if err := mistaken(mistakes); err != nil {
 		return nil, err
@@ -68,14 +68,14 @@ func newSubject(c rules.RuleExplanation) subject {
 // unknown returns the error that no rule keeps state for a client.
 func (a *Admin) unknown(rule string) error {
 	if rule == "" {
-		return refuse(http.StatusNotFound, NotFound, "no rule tells callers apart by these attributes")
+		return refuse(http.StatusNotFound, NotFound, "no rule has a key of these attributes")
 	}
 	r, err := a.rule(rule)
 	if err != nil {
 		return err
 	}
 	return refuse(http.StatusNotFound, NotFound,
-		fmt.Sprintf("rule %s tells callers apart by %v, which is not given; or it is off, has expired, or is of another domain", rule, r.Key))
+		fmt.Sprintf("the key of rule %s needs %v, which is missing; or the rule is off, has expired, or is in another domain", rule, r.Key))
 }
 
 // made reports whether a request came from this subject.

@@ -190,7 +190,7 @@ func (a *Admin) changeOwnPassword(x *apiRequest) (any, error) {
 		return nil, err
 	}
 	if x.who.user == nil || x.who.session == nil {
-		return nil, refuse(http.StatusConflict, Conflict, "this takes the session of a user: a token has no password")
+		return nil, refuse(http.StatusConflict, Conflict, "requires a session of a user: a token has no password")
 	}
 	if asked.Password == "" {
 		return nil, mistaken([]wire.FieldError{{At: "password", Message: "is missing: the new password"}})

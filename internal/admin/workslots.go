@@ -52,7 +52,7 @@ func acquire(ctx context.Context, of chan struct{}) (release func(), err error) 
 	case of <- struct{}{}:
 		return func() { <-of }, nil
 	case <-ctx.Done():
-		return nil, busy("other requests are being worked on")
+		return nil, busy("too many requests in flight")
 	}
 }
 

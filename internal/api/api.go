@@ -134,7 +134,7 @@ func (a *api) mux() *http.ServeMux {
 		mux.Handle("/json", a.Envoy)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %.200q; /openapi.json lists what there is", r.URL.Path))
+		fail(w, http.StatusNotFound, fmt.Sprintf("no such path %.200q; /openapi.json lists all paths", r.URL.Path))
 	})
 	return mux
 }
@@ -147,7 +147,7 @@ func otherMethod(allowed string) http.HandlerFunc {
 			allow = "GET, HEAD"
 		}
 		w.Header().Set("Allow", allow)
-		fail(w, http.StatusMethodNotAllowed, fmt.Sprintf("%.20s is not possible here; use %s", r.Method, allow))
+		fail(w, http.StatusMethodNotAllowed, fmt.Sprintf("method %.20s is not allowed; use %s", r.Method, allow))
 	}
 }
 

@@ -110,7 +110,7 @@ func (a *api) trust(r *http.Request) error {
 	if a.Reader.Trusts(addr) {
 		return nil
 	}
-	detail := fmt.Sprintf("%v may not ask on behalf of others: add %v, or the network it is in, to trusted_proxies", addr, netip.PrefixFrom(addr, addr.BitLen()))
+	detail := fmt.Sprintf("%v is not a trusted proxy: add %v or its network to trusted_proxies", addr, netip.PrefixFrom(addr, addr.BitLen()))
 	a.untrusted.Do(func() { a.Log.Warn("forward-auth refused", slog.String("reason", detail)) })
 	return &httplimit.RequestError{Status: http.StatusForbidden, Detail: detail}
 }
@@ -126,7 +126,7 @@ func original(r *http.Request) (*http.Request, error) {
 		errTarget = nil
 	}
 	if errMethod == nil && !isToken(method) {
-		errMethod = fmt.Errorf("the method %.20q is none", method)
+		errMethod = fmt.Errorf("invalid method %.20q", method)
 	}
 	host, errHost := atMostOne(r.Header, "X-Forwarded-Host")
 	if err := errors.Join(errURI, errTarget, errMethod, errHost); err != nil {
@@ -156,7 +156,7 @@ func one(h http.Header, names ...string) (string, error) {
 		}
 	}
 	if found == "" {
-		return "", fmt.Errorf("none of %v is given: let the proxy set one", names)
+		return "", fmt.Errorf("%v are all missing: let the proxy set one", names)
 	}
 	return found, nil
 }

@@ -90,7 +90,7 @@ func TestAuthRefusesForgedHeaders(t *testing.T) {
 		"none of [X-Forwarded-Uri":           {"X-Forwarded-Uri", ""},
 		"none of [X-Forwarded-Method":        {"X-Forwarded-Method", ""},
 		"is neither a path nor a URL":        {"X-Forwarded-Uri", "", "X-Forwarded-Uri", "free"},
-		`the method \"GET POST\" is none`:    {"X-Forwarded-Method", "", "X-Forwarded-Method", "GET POST"},
+		`invalid method \"GET POST\"`:        {"X-Forwarded-Method", "", "X-Forwarded-Method", "GET POST"},
 		"neither a path nor a URL\\nnone of": {"X-Forwarded-Uri", "", "X-Forwarded-Uri", "mailto:x", "X-Forwarded-Method", ""},
 	} {
 		if w := send(t, h, forward("", headers...)); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), name) {
@@ -114,7 +114,7 @@ func TestAuthAnswersTrustedProxiesOnly(t *testing.T) {
 	var log bytes.Buffer
 	h := newHandler(t, setup{trusted: proxies, log: &log})
 	for peer, want := range map[string]string{
-		"203.0.113.9:80":          "add 203.0.113.9/32, or the network it is in, to trusted_proxies",
+		"203.0.113.9:80":          "add 203.0.113.9/32 or its network to trusted_proxies",
 		"[2001:db8::9]:80":        "add 2001:db8::9/128,",
 		"[::ffff:203.0.113.9]:80": "add 203.0.113.9/32,",
 	} {

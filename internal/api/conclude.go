@@ -62,5 +62,5 @@ func (a *api) notConcluded(w http.ResponseWriter, r *http.Request, verb penstock
 	// The error can name servers, so it is only logged.
 	a.Log.LogAttrs(r.Context(), slog.LevelError, "reservation not concluded", slog.String("verb", verb.String()), slog.Any("error", err))
 	w.Header().Set("Retry-After", "1")
-	fail(w, status, "the store did not answer; this can be sent again, as it takes effect once")
+	fail(w, status, "the store did not respond; you can safely repeat the request, because it takes effect once")
 }

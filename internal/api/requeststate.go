@@ -46,7 +46,7 @@ func (x *requestState) read(w http.ResponseWriter, r *http.Request, most int64) 
 		return false
 	}
 	if err != nil {
-		fail(w, http.StatusBadRequest, "the body broke off")
+		fail(w, http.StatusBadRequest, "the body ended early")
 		return false
 	}
 	return true

@@ -95,8 +95,8 @@ func (d *DocumentReport) describe(p *toolreport.Page, requests int64) {
 		n    int64
 		text string
 	}{
-		{d.Unmatched, "no rule that enforces applies"}, {d.Listed, "on the deny list"}, {d.Delayed, "delayed by a leaky bucket"},
-		{d.Invalid, "cannot be decided, as a value is too long or invalid"},
+		{d.Unmatched, "no rule in enforce mode applies"}, {d.Listed, "on the deny list"}, {d.Delayed, "delayed by a leaky bucket"},
+		{d.Invalid, "cannot be decided because a value is too long or invalid"},
 	} {
 		if note.n > 0 {
 			p.Addf("Requests, %s: %s.", note.text, progress.Grouped(note.n))

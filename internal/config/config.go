@@ -125,16 +125,16 @@ type ServerTLS struct {
 
 // Timeouts are the timeouts of the gateway; 0 means none.
 type Timeouts struct {
-	ReadHeader     time.Duration `key:"read_header" doc:"for a client to send the request headers. 0 disables a timeout"`
-	Idle           time.Duration `key:"idle" doc:"of an idle connection between requests"`
-	Body           time.Duration `key:"body" doc:"between two reads of a request body"`
-	Tunnel         time.Duration `key:"tunnel" doc:"of a WebSocket connection without traffic in either direction"`
-	Write          time.Duration `key:"write" doc:"for one write of the response to the client"`
-	Dial           time.Duration `key:"dial" doc:"for connecting to an upstream server"`
-	ResponseHeader time.Duration `key:"response_header" doc:"for an upstream server to begin its response"`
-	Request        time.Duration `key:"request" doc:"for a whole request; leave it at 0 if you serve streams"`
+	ReadHeader     time.Duration `key:"read_header" doc:"timeout for a client to send the request headers. 0 disables any of these timeouts"`
+	Idle           time.Duration `key:"idle" doc:"timeout of an idle connection between requests"`
+	Body           time.Duration `key:"body" doc:"timeout of one read of a request body"`
+	Tunnel         time.Duration `key:"tunnel" doc:"timeout of a WebSocket connection without traffic in either direction"`
+	Write          time.Duration `key:"write" doc:"timeout of one write of a response to the client"`
+	Dial           time.Duration `key:"dial" doc:"timeout for connecting to an upstream server"`
+	ResponseHeader time.Duration `key:"response_header" doc:"timeout for an upstream server to begin its response"`
+	Request        time.Duration `key:"request" doc:"timeout for a whole request; leave it at 0 if you serve streams"`
 	DrainDelay     time.Duration `key:"drain_delay" doc:"time between /readyz turning unready and the listeners closing when the server stops; set it longer than load balancers need to notice"`
-	Drain          time.Duration `key:"drain" doc:"for requests in flight to finish when the server stops, on every listener"`
+	Drain          time.Duration `key:"drain" doc:"timeout for requests in flight to finish when the server stops, on every listener"`
 }
 
 // Limits: 0 means the default if the description says so.

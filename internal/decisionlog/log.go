@@ -52,10 +52,10 @@ func New(o Options) (*Log, error) {
 	o.Mode, o.Every = cmp.Or(o.Mode, Sampled), cmp.Or(o.Every, 10*time.Second)
 	var errs []error
 	if o.Log == nil {
-		errs = append(errs, errors.New("it needs a logger"))
+		errs = append(errs, errors.New("a logger is required"))
 	}
 	if o.Mode != All && o.Mode != Sampled && o.Mode != None {
-		errs = append(errs, fmt.Errorf("mode %q is none of all, sampled, none", o.Mode))
+		errs = append(errs, fmt.Errorf("mode %q must be all, sampled or none", o.Mode))
 	}
 	if o.Every < 0 {
 		errs = append(errs, fmt.Errorf("a summary every %v: must be positive", o.Every))

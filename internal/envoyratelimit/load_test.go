@@ -49,7 +49,7 @@ var badFiles = []struct{ name, text, want string }{
 	{"too long", "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: YEAR, unit_multiplier: 2}}", "f.yaml:3:26: unit_multiplier 2 is not from 1 to 1, beside the unit YEAR"},
 	{"algorithm", "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: 1, algorithm: tokens}}", `f.yaml:3:71: unknown algorithm "tokens"; one of fixed_window, sliding_window_log, sliding_window_counter, token_bucket, leaky_bucket, concurrency`},
 	{"no tokens", "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: 0, algorithm: token_bucket}}", `f.yaml:3:26: invalid limit "token_bucket 0/1d": count 0: must be from 1 to 1000000000000 for token_bucket`},
-	{"burst of a window", "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: 1, burst: 3}}", `f.yaml:3:26: invalid limit "fixed_window 1/1d burst 3": burst 3: has a meaning only for token_bucket, not fixed_window`},
+	{"burst of a window", "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: 1, burst: 3}}", `f.yaml:3:26: invalid limit "fixed_window 1/1d burst 3": burst 3: is only for token_bucket, not fixed_window`},
 	{"two documents", "domain: d\n---\ndomain: e", "f.yaml:2:1: error loading config file: a second document begins here, write everything in one"},
 	{"no anchor", "domain: d\ndescriptors: *gone", "f.yaml:2:14: error loading config file: the anchor gone is not there"},
 	{"not UTF-8", "domain: \xff", "f.yaml:1:9: error loading config file: the text is not UTF-8"},

@@ -37,7 +37,7 @@ func (routeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
 	x := exchangeBehind(rw)
 	if x.route == nil {
-		write(rw, problemOf(http.StatusNotFound, "Nothing is served under this host and path."))
+		write(rw, problemOf(http.StatusNotFound, "No upstream is configured for this host and path."))
 		return
 	}
 	x.passed = req.Body
@@ -135,7 +135,7 @@ func problemOfServer(err error) *problem.Document {
 	var none *errNoServer
 	switch {
 	case errors.As(err, &none):
-		p := problemOf(http.StatusServiceUnavailable, "No upstream server is healthy.")
+		p := problemOf(http.StatusServiceUnavailable, "No healthy upstream server.")
 		p.RetryAfter = max(int64((none.wait+time.Second-1)/time.Second), 1)
 		return p
 	case errors.Is(err, context.Canceled):
@@ -143,9 +143,9 @@ func problemOfServer(err error) *problem.Document {
 	case outOfFiles(err):
 		return problemOf(http.StatusServiceUnavailable, "The gateway is overloaded.")
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
-		return problemOf(http.StatusGatewayTimeout, "The upstream server did not answer in time.")
+		return problemOf(http.StatusGatewayTimeout, "The upstream server did not respond in time.")
 	}
-	return problemOf(http.StatusBadGateway, "The upstream server could not be reached, or its answer was invalid.")
+	return problemOf(http.StatusBadGateway, "Cannot connect to the upstream server, or its response was invalid.")
 }
 
 // buffers are for copying responses.

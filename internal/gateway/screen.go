@@ -55,7 +55,7 @@ func (g *Gateway) screenPath(req *http.Request) *problem.Document {
 		return pathUnclear()
 	}
 	if !g.keepSlashes && strings.Contains(normal, "%2F") {
-		return problemOf(http.StatusBadRequest, "The path has an escaped slash, %2F, which some servers take for a slash and others do not.")
+		return problemOf(http.StatusBadRequest, "The path has an escaped slash (%2F), which servers interpret differently.")
 	}
 	if normal == path {
 		return nil
@@ -70,7 +70,7 @@ func (g *Gateway) screenPath(req *http.Request) *problem.Document {
 }
 
 func pathUnclear() *problem.Document {
-	return problemOf(http.StatusBadRequest, "The path has no normal form: servers could take it for different ones.")
+	return problemOf(http.StatusBadRequest, "The path cannot be normalised: servers may interpret it differently.")
 }
 
 // screenQuery refuses queries that servers interpret differently.
@@ -85,9 +85,9 @@ func (g *Gateway) screenQuery(req *http.Request) *problem.Document {
 	for i := 0; i < len(query); i++ {
 		switch c := query[i]; {
 		case c == ';':
-			return problemOf(http.StatusBadRequest, "The query has a semicolon; parameters are separated by &, and ; in one is written %3B.")
+			return problemOf(http.StatusBadRequest, "The query has a semicolon; separate parameters with &, and write ; as %3B.")
 		case c == '%' && (i+2 >= len(query) || !isHex(query[i+1]) || !isHex(query[i+2])):
-			return problemOf(http.StatusBadRequest, "The query has a % that begins no escape; % itself is written %25.")
+			return problemOf(http.StatusBadRequest, "The query has an invalid percent escape; write % as %25.")
 		}
 	}
 	return nil
@@ -116,5 +116,5 @@ func (g *Gateway) screenBody(x *exchange, req *http.Request) *problem.Document {
 }
 
 func bodyTooLarge() *problem.Document {
-	return problemOf(http.StatusRequestEntityTooLarge, "The request's body is larger than it may be here.")
+	return problemOf(http.StatusRequestEntityTooLarge, "The request body is too large.")
 }

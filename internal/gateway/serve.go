@@ -173,7 +173,7 @@ type patientListener struct {
 func (l patientListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
-		l.log.Warn("no connection can be accepted", "error", err)
+		l.log.Warn("cannot accept connections", "error", err)
 		err = temporary{err}
 	}
 	return conn, err

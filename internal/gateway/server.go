@@ -76,7 +76,7 @@ func (s *server) succeeded() {
 	defer s.mu.Unlock()
 	s.recent.add(time.Now(), false)
 	if s.failures >= failuresToReport || s.ejected {
-		s.log.Info("upstream server is back", "url", s.url)
+		s.log.Info("upstream server recovered", "url", s.url)
 	}
 	s.recover()
 }
@@ -99,7 +99,7 @@ func (s *server) failed(err error) bool {
 	s.recent.add(now, true)
 	s.last, s.probing = err, false
 	if s.failures++; s.failures == failuresToReport {
-		s.log.Warn("upstream server fails", "url", s.url, "error", err)
+		s.log.Warn("requests to upstream server fail", "url", s.url, "error", err)
 	}
 	if s.ejected {
 		if !now.Before(s.until) { // otherwise the request was in flight before the ejection
@@ -146,11 +146,11 @@ func (s *server) checked(healthy bool, err error) {
 	}
 	s.unhealthy = !healthy
 	if healthy {
-		s.log.Info("upstream server passes its health check", "url", s.url)
+		s.log.Info("upstream server is healthy", "url", s.url)
 		s.recover()
 		return
 	}
-	s.log.Warn("upstream server fails its health check and gets no requests", "url", s.url, "error", err)
+	s.log.Warn("upstream server is unhealthy", "url", s.url, "error", err)
 	s.last = err
 	s.out.Store(true)
 }

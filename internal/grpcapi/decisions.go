@@ -87,7 +87,7 @@ func (s *server) Settle(ctx context.Context, r *penstockv1.SettleRequest) (*pens
 	c := penstock.Conclusion{Verb: penstock.Settle, Reservation: r.Reservation}
 	switch {
 	case (r.Cost == nil) == (r.Response == nil):
-		m.add("cost", "exactly one of cost and response is to be given")
+		m.add("cost", "set either cost or response")
 	case r.Cost != nil:
 		c.Cost = m.cost("cost", *r.Cost)
 	default:
@@ -124,7 +124,7 @@ func (s *server) conclude(ctx context.Context, c *penstock.Conclusion, m *fieldV
 	case codes.Unavailable:
 		// The error can name servers, so it is only logged.
 		s.Log.ErrorContext(ctx, "reservation not concluded", "verb", c.Verb.String(), "error", err)
-		return nil, status.Error(code, "the store did not answer; this can be sent again, as it takes effect once")
+		return nil, status.Error(code, "the store did not respond; you can safely repeat the request, because it takes effect once")
 	case codes.InvalidArgument:
 		m.blame(err)
 		return nil, m.err()

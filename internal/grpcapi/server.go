@@ -102,7 +102,7 @@ func contain(log *slog.Logger) grpc.UnaryServerInterceptor {
 		defer func() {
 			if p := recover(); p != nil {
 				log.ErrorContext(ctx, "gRPC call panicked", "method", info.FullMethod, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-				err = status.Error(codes.Internal, "the server failed; its log says how")
+				err = status.Error(codes.Internal, "internal error; see the server log")
 			}
 		}()
 		return handler(ctx, request)

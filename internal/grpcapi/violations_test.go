@@ -87,7 +87,7 @@ func TestMistakes(t *testing.T) {
 		{"of a settlement", func(ctx context.Context) error {
 			_, err := client.Settle(ctx, new(penstockv1.SettleRequest))
 			return err
-		}, []string{"cost: exactly one of cost and response is to be given", "reservation: is missing"}},
+		}, []string{"cost: set either cost or response", "reservation: is missing"}},
 		{"of a response", func(ctx context.Context) error {
 			_, err := client.Settle(ctx, &penstockv1.SettleRequest{Reservation: "r", Response: &penstockv1.Response{Bytes: -5}})
 			return err

@@ -15,7 +15,7 @@ import (
 
 // ErrFull is returned for a request that cannot be held because too many are held, or because they take too
 // much memory.
-var ErrFull = errors.New("too many requests are held")
+var ErrFull = errors.New("too many requests are queued")
 
 // Options bound a queue.
 type Options struct {

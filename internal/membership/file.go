@@ -19,7 +19,7 @@ func read(path string) (int64, error) {
 	length, _ := file.Read(text) // a missing file holds no number
 	n, err := strconv.ParseInt(strings.TrimSpace(string(text[:length])), 10, 64)
 	if err != nil || n < 1 || n > Most {
-		return 0, fmt.Errorf("read the number of nodes from %s: %.16q is none from 1 to %d; delete the file: a new one is written", path, text[:length], Most)
+		return 0, fmt.Errorf("read the number of nodes from %s: %.16q is not a number from 1 to %d; delete the file, and a new one is written", path, text[:length], Most)
 	}
 	return n, nil
 }

@@ -90,7 +90,7 @@ func readNode(text string) (*Node, error) {
 	}
 	for _, word := range []string{s.Name, s.Version, s.Checksum, s.Quality} {
 		if !IsWord(word) {
-			return nil, fmt.Errorf("read what a node says: %w: %.80q is no word", penstock.ErrInvalid, word)
+			return nil, fmt.Errorf("read what a node says: %w: %.80q is not a word", penstock.ErrInvalid, word)
 		}
 	}
 	if s.Rules < 0 || s.Started < 0 || s.Started > lastTime || !(s.Calls >= 0 && s.Calls <= maxRate) || !(s.Denied >= 0 && s.Denied <= maxRate) {

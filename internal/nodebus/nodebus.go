@@ -169,7 +169,7 @@ func (b *Bus) sealed(channel string, message []byte) (string, error) {
 	return string(b.seal.Seal([]byte{format}, nil, packed.Bytes(), []byte(channel))), nil
 }
 
-var errNotSealed = errors.New("not a message of a node with the same key_secret")
+var errNotSealed = errors.New("not a message from a node with the same key_secret")
 
 func (b *Bus) unsealed(channel, sealed string) (from string, message []byte, err error) {
 	if sealed == "" || sealed[0] != format || len(sealed) > 2*maxSealed {
@@ -232,5 +232,5 @@ func (b *Bus) listen(ctx context.Context, connected func()) error {
 	return err
 }
 
-// IsForbidden reports whether an error says that the Redis user lacks the rights.
+// IsForbidden reports whether an error says that the Redis user lacks permission.
 func IsForbidden(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }

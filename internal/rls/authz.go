@@ -76,7 +76,7 @@ func (a checks) refuse(ctx context.Context, r *http.Request, err error) *authv3.
 func original(r *authv3.CheckRequest) (*http.Request, error) {
 	h := r.GetAttributes().GetRequest().GetHttp()
 	if h == nil {
-		return nil, errors.New("attributes.request.http: is missing: only HTTP requests are decided about")
+		return nil, errors.New("attributes.request.http: is missing: only HTTP requests are supported")
 	}
 	target, err := url.ParseRequestURI(h.Path)
 	if err != nil {

@@ -42,13 +42,13 @@ func (s *Server) JSON(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if n := bytes.Count(body, []byte{'{'}); n > maxObjects {
-		http.Error(w, fmt.Sprintf("the body has %d objects, of which %d would be more than enough for 64 descriptors of 64 entries", n, maxObjects), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("the body has %d objects; at most %d", n, maxObjects), http.StatusBadRequest)
 		return
 	}
 	var request rlsv3.RateLimitRequest
 	if err := protojson.Unmarshal(body, &request); err != nil {
 		s.invalidLimits.add(r.Context(), s, rateLimit, err)
-		http.Error(w, "the body is no RateLimitRequest: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "the body is not a RateLimitRequest: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	s.answer(w, r, &request)
@@ -62,13 +62,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *rlsv3.R
 		return
 	case err != nil:
 		s.Log.ErrorContext(r.Context(), "descriptors not decided", "domain", request.Domain, "error", err)
-		http.Error(w, "the store did not answer, and nothing else can decide", http.StatusServiceUnavailable)
+		http.Error(w, "the store is unavailable and there is no fallback", http.StatusServiceUnavailable)
 		return
 	}
 	out, err := protojson.Marshal(response)
 	if err != nil {
-		s.Log.ErrorContext(r.Context(), "answer not written", "error", err)
-		http.Error(w, "the answer cannot be written as JSON", http.StatusInternalServerError)
+		s.Log.ErrorContext(r.Context(), "cannot write the response", "error", err)
+		http.Error(w, "cannot encode the response as JSON", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

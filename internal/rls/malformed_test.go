@@ -46,9 +46,9 @@ func TestMalformed(t *testing.T) {
 		{"thousands of entries", ask(&descriptorv3.RateLimitDescriptor{Entries: many(5000, entry)}), codes.InvalidArgument, "descriptors[0].entries: 5000 of them, at most 64"},
 		{"long key", ask("a=1," + strings.Repeat("k", 126) + "=2"), codes.InvalidArgument, "descriptors[0].entries[1].key: has 126 bytes, at most 125"},
 		{"huge value", ask("a=" + strings.Repeat("v", 2<<20)), codes.ResourceExhausted, "message larger than max"},
-		{"unit", ask(limited(1, 0, descriptor("a=1")), limited(1, 99, descriptor("a=1"))), codes.InvalidArgument, "descriptors[0].limit.unit: UNKNOWN is none; one of SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR; descriptors[1].limit.unit: 99 is none"},
+		{"unit", ask(limited(1, 0, descriptor("a=1")), limited(1, 99, descriptor("a=1"))), codes.InvalidArgument, "descriptors[0].limit.unit: unknown unit UNKNOWN: must be SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR; descriptors[1].limit.unit: unknown unit 99"},
 		{"multiplier", ask(multiplied), codes.InvalidArgument, "descriptors[0].limit.unit_multiplier: 4000000000 must be from 1 to 1 with the unit YEAR"},
-		{"negative hits", ask(negative), codes.InvalidArgument, "descriptors[0].is_negative_hits: hits cannot be given back here"},
+		{"negative hits", ask(negative), codes.InvalidArgument, "descriptors[0].is_negative_hits: negative hits are refused"},
 	} {
 		_, err := client.ShouldRateLimit(patient(t), c.ask)
 		if status.Code(err) != c.code || !strings.Contains(status.Convert(err).Message(), c.want) {

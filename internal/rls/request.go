@@ -83,7 +83,7 @@ func (s *Server) read(r *rlsv3.RateLimitRequest) (out *Request, positions []int,
 	for i, d := range r.Descriptors {
 		read, before := Descriptor{Cost: cost(r.HitsAddend, d)}, m.found
 		if d.GetIsNegativeHits() && !s.NegativeHits {
-			m.add(fmt.Sprintf("descriptors[%d].is_negative_hits", i), "hits cannot be given back here, unless envoy.negative_hits is on")
+			m.add(fmt.Sprintf("descriptors[%d].is_negative_hits", i), "negative hits are refused: set envoy.negative_hits to accept them")
 		}
 		m.descriptor(i, d, &read)
 		read.identify(s.RequestIDKey)
@@ -144,7 +144,7 @@ func (d *Descriptor) identify(key string) {
 func (m *fieldErrors) override(i int, l *descriptorv3.RateLimitDescriptor_RateLimitOverride) *Override {
 	window, ok := units[rlsv3.RateLimitResponse_RateLimit_Unit(l.Unit)]
 	if !ok {
-		m.add(fmt.Sprintf("descriptors[%d].limit.unit", i), "%v is none; one of SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR", l.Unit)
+		m.add(fmt.Sprintf("descriptors[%d].limit.unit", i), "unknown unit %v: must be SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR", l.Unit)
 		return nil
 	}
 	if l.UnitMultiplier != nil {

@@ -107,7 +107,7 @@ func (l limits) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) 
 	l.s.undecided.Add(1)
 	// The error can name servers, so it is only logged.
 	l.s.Log.ErrorContext(ctx, "descriptors not decided", "domain", r.Domain, "error", err)
-	return nil, status.Error(codes.Unavailable, "the store did not answer, and nothing else can decide")
+	return nil, status.Error(codes.Unavailable, "the store is unavailable and there is no fallback")
 }
 
 // limit answers a request. Descriptors that cannot be counted do not keep the others from being counted: they are not

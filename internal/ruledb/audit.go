@@ -33,7 +33,7 @@ func (db *DB) Record(ctx context.Context, e Event) error {
 		err = errors.Join(err, fmt.Errorf("version must be a number, or 0 for none, got %d", e.Version))
 	}
 	if e.Action == ActionSave || e.Action == ActionRollback {
-		err = errors.Join(err, fmt.Errorf("%s is recorded by who does it", e.Action))
+		err = errors.Join(err, fmt.Errorf("%s is recorded by the operation itself", e.Action))
 	}
 	if err != nil {
 		return fmt.Errorf("record an event: %w: %w", penstock.ErrInvalid, err)

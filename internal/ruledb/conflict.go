@@ -23,7 +23,7 @@ func (c *Conflict) Error() string {
 	if c.Current.Message != "" {
 		text += fmt.Sprintf(" (%q)", c.Current.Message)
 	}
-	return text + ": look at what changed and make the change again"
+	return text + ": review the changes and make yours again"
 }
 
 // Diff returns what others changed between the base of the change and the current version.

@@ -44,7 +44,7 @@ func (db *DB) failed(attempt string, err error) error {
 	f := &failure{attempt: attempt, database: db.engine.String(), cause: err}
 	switch {
 	case errors.Is(err, ErrNewerSchema):
-		f.advice = "run the Penstock that migrated it, or a later one"
+		f.advice = "run the version of Penstock that migrated it, or a later one"
 	case errors.Is(err, ErrDamaged):
 		f.advice = "restore the database from a backup, or roll back to an earlier version"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -29,11 +29,11 @@ func (db *DB) migrate(ctx context.Context, asItIs bool) error {
 		case err != nil:
 			return err
 		case current > known:
-			return fmt.Errorf("%w: it has schema %d, this program knows schemas up to %d", ErrNewerSchema, current, known)
+			return fmt.Errorf("%w: it has schema %d; this version supports up to %d", ErrNewerSchema, current, known)
 		case current == known:
 			return nil
 		case asItIs:
-			return fmt.Errorf("%w: it has schema %d, this program brings it to %d when it serves", ErrOlderSchema, current, known)
+			return fmt.Errorf("%w: it has schema %d; serve migrates it to %d", ErrOlderSchema, current, known)
 		case current == failedAt:
 			return fmt.Errorf("migrate from schema %d to %d: %w", current, known, failure)
 		}

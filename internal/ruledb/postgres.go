@@ -121,19 +121,19 @@ func (e *postgresEngine) listen(ctx context.Context, wake func()) error {
 func (e *postgresEngine) advise(err error) string {
 	var failed *pgconn.PgError
 	if !errors.As(err, &failed) {
-		return "see that PostgreSQL runs and can be reached from here, then try again"
+		return "check that PostgreSQL is running and accepts connections from this machine, then try again"
 	}
 	switch code := failed.Code; {
 	case code == "53100":
-		return "nothing was changed; make room on the server's disk and try again"
+		return "nothing was changed; free disk space on the server and try again"
 	case code == "57014":
 		return "the server cancelled the statement: try again, and raise its statement_timeout if that is too short"
 	case code == "55P03":
 		return fmt.Sprintf("nothing was changed; another transaction has held its lock for %v: try again, or end that transaction", e.options.Patience)
 	case code == "53300":
-		return "raise max_connections, or put a connection pool before the server"
+		return "raise max_connections, or put a connection pooler in front of the server"
 	case code == "25006":
-		return "the server takes no writes: connect to the primary, not to a standby"
+		return "the server is read-only: connect to the primary, not to a standby"
 	case code == "3D000":
 		return fmt.Sprintf("create it: CREATE DATABASE %q", e.config.Database)
 	case code == "42501":
@@ -143,7 +143,7 @@ func (e *postgresEngine) advise(err error) string {
 	case strings.HasPrefix(code, "57P"):
 		return "the server is stopping or starting: try again in a moment"
 	case strings.HasPrefix(code, "XX"):
-		return "the server reports damage: look at its log, and restore from a backup if it says so"
+		return "the server reports corruption: check its log, and restore a backup if it says so"
 	}
 	return ""
 }

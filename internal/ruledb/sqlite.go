@@ -83,7 +83,7 @@ func (e *sqliteEngine) advise(err error) string {
 	}
 	switch failed.Code() & 0xff { // the low byte is the kind, the rest a detail
 	case sqlite3.SQLITE_FULL:
-		return "nothing was changed; make room on the disk and try again"
+		return "nothing was changed; free disk space and try again"
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return fmt.Sprintf("nothing was changed; another process has held the file locked for %v: try again, or end that process", e.options.Patience)
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
@@ -91,7 +91,7 @@ func (e *sqliteEngine) advise(err error) string {
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
 		return "let this user write to the file, its -wal and -shm files and their directory"
 	case sqlite3.SQLITE_IOERR:
-		return "the disk failed or is full: look at the system's log, then try again"
+		return "the disk failed or is full: check the system log, then try again"
 	}
 	return ""
 }

@@ -121,11 +121,11 @@ func roomFor(ctx context.Context, tx *sql.Tx, t *Token) error {
 	}
 	switch {
 	case all >= MaxTokens:
-		return refused("there are %d tokens already, the most there can be: revoke some", all)
+		return refused("there are %d tokens, the maximum: revoke some", all)
 	case own >= maxUserTokens:
-		return refused("the user has %d tokens already, the most one can have: revoke some", own)
+		return refused("the user has %d tokens, the maximum per user: revoke some", own)
 	case same > 0:
-		return refused("there is a token with this name already")
+		return refused("a token with this name already exists")
 	}
 	return nil
 }

@@ -35,11 +35,11 @@ func (db *DB) AddUser(ctx context.Context, by string, u User) error {
 	invalid := errors.Join(validateName("actor", by), CheckName(u.Name), checkRole(u.Role))
 	return db.changePeople(ctx, fmt.Sprintf("add user %q", u.Name), invalid, func(tx *sql.Tx) (Event, error) {
 		if n, err := count(ctx, tx, `SELECT count(*) FROM admin_users`); err != nil || n >= MaxUsers {
-			return Event{}, errors.Join(err, refusedIf(n >= MaxUsers, "there are %d users already, the most there can be", n))
+			return Event{}, errors.Join(err, refusedIf(n >= MaxUsers, "there are %d users, the maximum", n))
 		}
 		result, err := tx.ExecContext(ctx, `INSERT INTO admin_users (name, role, password, version, epoch, created_at, login_at)
 			VALUES ($1, $2, $3, 1, 1, $4, 0) ON CONFLICT (name) DO NOTHING`, u.Name, u.Role, u.Password, micros(time.Now()))
-		if err := affected(result, err, refused("there is a user with this name already")); err != nil {
+		if err := affected(result, err, refused("a user with this name already exists")); err != nil {
 			return Event{}, err
 		}
 		return Event{Actor: by, Action: "user-add", Detail: fmt.Sprintf("%s as %s", u.Name, u.Role)}, nil
@@ -116,7 +116,7 @@ func userFor(ctx context.Context, tx *sql.Tx, name string, version int64) (*User
 	case err != nil:
 		return nil, err
 	case version != 0 && version != u.Version:
-		return nil, refused("it has been changed since: load it again")
+		return nil, refused("it has changed: load it again")
 	}
 	return &u, nil
 }
@@ -134,7 +134,7 @@ func keepAdmin(ctx context.Context, tx *sql.Tx, u *User) error {
 	if err != nil {
 		return err
 	}
-	return refusedIf(admins == 1 && all > 1, "it is the last admin: make another user an admin first")
+	return refusedIf(admins == 1 && all > 1, "this is the last admin: make another user an admin first")
 }
 
 func count(ctx context.Context, tx *sql.Tx, query string, args ...any) (n int, err error) {

@@ -55,7 +55,7 @@ func validateText(what, text string) error {
 	case !utf8.ValidString(text):
 		return fmt.Errorf("%s must be valid UTF-8, got %q", what, text)
 	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }):
-		return fmt.Errorf("%s must have no control characters but line ends and tabs, got %q", what, text)
+		return fmt.Errorf("%s must have no control characters except line breaks and tabs, got %q", what, text)
 	}
 	return nil
 }

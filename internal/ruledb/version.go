@@ -65,7 +65,7 @@ func scanVersion(row *sql.Row) (v Version, err error) {
 	v.At = time.UnixMicro(at).UTC()
 	v.Size = len(v.Document)
 	if sum := sha256.Sum256(v.Document); !bytes.Equal(sum[:], digest) {
-		return Version{}, fmt.Errorf("version %d: its document has another SHA-256 than when it was saved: %w", v.Number, ErrDamaged)
+		return Version{}, fmt.Errorf("version %d: the SHA-256 of the document does not match: %w", v.Number, ErrDamaged)
 	}
 	return v, nil
 }

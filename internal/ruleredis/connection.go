@@ -45,7 +45,7 @@ func (c *connection) failed(attempt string, err error) error {
 }
 
 // ErrForbidden is wrapped if the Redis user lacks the permissions that docs/reference/redis.md lists for rules.
-var ErrForbidden = errors.New("the Redis user lacks the rights")
+var ErrForbidden = errors.New("the Redis user lacks permission")
 
 // isForbidden recognises the errors of Redis for missing permissions: outside scripts, in scripts since
 // 7.0, and in scripts before.

@@ -29,7 +29,7 @@ func TestMistakes(t *testing.T) {
 		{"times of what", step(`{call: {as: a}}, {release: {reservation: a}, times: 2}`), "1:79: times is for calls, leave it out"},
 		{"no duration", step(`{at: 1.5s, call: {}}`), "1:32: 1.5s is not made of whole numbers, write it in a smaller unit, as in 1h30m"},
 		{"no unit", step(`{after: 5, call: {}}`), "1:36: 5 has no unit, write for example 5s"},
-		{"no date", step(`{at: 2026-01-01, call: {}}`), `1:32: at: "2026-01-01" is no date with time and zone, as in 2026-01-31T09:00:00Z`},
+		{"no date", step(`{at: 2026-01-01, call: {}}`), `1:32: at: "2026-01-01" is not a date with time and zone, for example 2026-01-31T09:00:00Z`},
 		{"both", step(`{at: 1s, after: 1s, call: {}}`), "1:43: both at and after say when, leave one out"},
 		{"back", step(`{at: 2s, call: {}}, {at: 1s, call: {}}`), "1:52: time goes back from 2s to 1s, order the steps by time"},
 		{"before the start", step(`{at: 2020-01-01T00:00:00Z, call: {}}`), "1:32: time goes back from 0s to before the start, order the steps by time"},

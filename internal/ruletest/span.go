@@ -47,7 +47,7 @@ func (m *Moment) UnmarshalText(text []byte) error {
 		return nil
 	}
 	if len(text) > 4 && text[4] == '-' {
-		return fmt.Errorf("%.40q is no date with time and zone, as in 2026-01-31T09:00:00Z", text)
+		return fmt.Errorf("%.40q is not a date with time and zone, for example 2026-01-31T09:00:00Z", text)
 	}
 	return (*Span)(&m.Offset).UnmarshalText(text)
 }

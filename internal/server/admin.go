@@ -90,7 +90,7 @@ func (s *Server) openToken() (err error) {
 	s.token, s.newToken = config.NewToken(), true
 	kept, err := config.KeepSecret(s.config.AdminTokenFile(), s.token)
 	if err != nil {
-		s.log.Warn("cannot save the admin token: it changes with every start", "next", "make data_dir writable, or set admin.token_file", "error", err)
+		s.log.Warn("cannot save the admin token: a new one is generated on every start", "next", "make data_dir writable, or set admin.token_file", "error", err)
 		return nil
 	}
 	s.token = kept

@@ -29,7 +29,7 @@ func newBodyWarnings(log *slog.Logger) *bodyWarnings {
 
 func (b *bodyWarnings) add(req *http.Request, problem *httplimit.BodyError) {
 	if n, ok := b.count(problem.Reason, time.Now()); ok {
-		b.log.Warn("body does not tell what rules take from it, defaults apply",
+		b.log.Warn("body lacks values that rules read, using defaults",
 			"reason", problem.Reason, "error", problem.Err, "method", req.Method, "path", req.URL.Path, "total", n)
 	}
 }

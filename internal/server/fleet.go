@@ -39,9 +39,9 @@ func (s *Server) openFleet(context.Context) error {
 func (s *Server) busChanged(err error) {
 	switch {
 	case err == nil:
-		s.log.Debug("numbers of other nodes are available")
+		s.log.Debug("statistics of other nodes are available")
 	case nodebus.IsForbidden(err):
-		s.log.Info("the console shows only this node: the Redis user lacks the rights",
+		s.log.Info("the console shows only this node: the Redis user lacks permission",
 			"next", "nothing if this is the only node; else grant the rights in docs/reference/redis.md", "error", err)
 	default:
 		s.log.Info("the console shows only this node until Redis can be reached", "error", err)

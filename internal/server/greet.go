@@ -61,14 +61,14 @@ func (s *Server) greetAdmin(w io.Writer) {
 // greetDemo prints how to see a demo deny requests.
 func (s *Server) greetDemo(w io.Writer) {
 	if gateway := s.endpoint("gateway"); gateway != nil && s.config.Demo && s.config.Rules.Database != "" {
-		fmt.Fprintf(w, "\nThe sample rules let each address ask for / 10 times a minute. The last response here is a 429:\n\n"+
+		fmt.Fprintf(w, "\nThe sample rules allow each address 10 requests per minute for /. The last response here is a 429:\n\n"+
 			"  for i in $(seq 11); do curl -s -o /dev/null -w '%%{http_code}\\n' http://%s/; done\n\n", gateway.address())
 	}
 	switch {
 	case s.demo == nil:
 	case s.config.Traffic:
-		fmt.Fprintf(w, "Simulated clients send up to %d requests a second. The console stops them.\n\n", demoRate)
+		fmt.Fprintf(w, "Simulated clients send up to %d requests per second. You can stop them in the console.\n\n", demoRate)
 	default:
-		fmt.Fprintf(w, "For traffic to look at, press “Send demo traffic” in the console, or start with simulated clients:\n\n  %s serve --demo --traffic\n\n", os.Args[0])
+		fmt.Fprintf(w, "To generate traffic, press “Send demo traffic” in the console, or start with simulated clients:\n\n  %s serve --demo --traffic\n\n", os.Args[0])
 	}
 }

@@ -282,7 +282,7 @@ func (s *Server) newGRPC() (serve, error) {
 				log.Debug("TLS handshake failed", "client", client.String(), "error", err)
 			},
 			Reset: func(closed int, client netip.Prefix, bytes int64) {
-				log.Warn("connections closed: requests under way hold too much memory", "closed", closed, "largest_client", client, "bytes", bytes, "max_bytes", s.config.GRPC.MaxBytes)
+				log.Warn("connections closed: requests in flight use too much memory", "closed", closed, "largest_client", client, "bytes", bytes, "max_bytes", s.config.GRPC.MaxBytes)
 			},
 		})
 		return s.serveUntil(ctx, func() error {

@@ -68,7 +68,7 @@ func TestStartWithoutRedis(t *testing.T) {
 	if err := redis.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	nodetest.Eventually(t, "Redis decides", func() bool { return n.check(`{"user": "u2"}`).Quality == "exact" })
+	nodetest.Eventually(t, "Redis connected", func() bool { return n.check(`{"user": "u2"}`).Quality == "exact" })
 }
 
 // Rules go from the database of one node through Redis to another that has none.

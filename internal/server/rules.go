@@ -86,7 +86,7 @@ func (s *Server) entitlementsChanged(status entitlement.Status) {
 	case status.Err == nil:
 		at.Info("entitlements loaded", "change", status.Change)
 	case status.Read.IsZero():
-		at.Error("cannot read entitlements: limits that need them have their defaults until it can", "error", status.Err)
+		at.Error("cannot read entitlements, limits that need them use their defaults", "error", status.Err)
 	default:
 		at.Error("cannot read entitlements, keeping those of the last read", "read_at", status.Read, "error", status.Err)
 	}
@@ -166,7 +166,7 @@ func (s *Server) publish(service *ruleservice.Service) {
 			case err == nil:
 				log.Info("rules published to Redis")
 			case errors.Is(err, ruleredis.ErrForbidden) && !forbidden:
-				log.Info("rules not published to Redis: the Redis user lacks the rights",
+				log.Info("rules not published to Redis: the Redis user lacks permission",
 					"next", "nothing if every node reads the database; for nodes with rules.redis grant the rights in docs/reference/redis.md", "error", err)
 			case errors.Is(err, ruleredis.ErrForbidden), errors.Is(err, live.ErrNoRules):
 			default:

@@ -183,7 +183,7 @@ func (s *Server) closeEngine(decides *engine.Engine) {
 	ctx, cancel := context.WithTimeout(context.Background(), parting)
 	defer cancel()
 	if err := decides.Close(ctx); err != nil {
-		s.log.Warn("stopped with admissions or releases that Redis does not know of", "error", err)
+		s.log.Warn("stopped with charges or releases that were not sent to Redis", "error", err)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 func TestAllKeysButRulesExpire(t *testing.T) {
 	redis := redistest.Start(t)
 	n := startNode(t, nodetest.OnRedis("single", redis.Addr)) // the demo's rules, in a database
-	nodetest.Eventually(t, "Redis decides", func() bool { return n.check(`{"path": "/api/v1/chat", "fingerprint": "f"}`).Quality == "exact" })
+	nodetest.Eventually(t, "Redis connected", func() bool { return n.check(`{"path": "/api/v1/chat", "fingerprint": "f"}`).Quality == "exact" })
 	nodetest.Eventually(t, "rules are published", func() bool { return nodetest.RedisCommand(t, redis.Addr, "EXISTS", "pen:rules") == "1" })
 	nodetest.Eventually(t, "the node is known", func() bool { return nodetest.RedisCommand(t, redis.Addr, "EXISTS", "pen:nodes") == "1" })
 	const lasting = `local found = {}

@@ -98,7 +98,7 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 	s.waited = time.AfterFunc(patience, func() {
 		<-s.probed
 		if err := s.Problem(); err != nil {
-			o.Log.Error("Redis cannot be reached: rules decide by their on_store_error until it can", "error", err)
+			o.Log.Error("cannot connect to Redis, rules use on_store_error until it is available", "error", err)
 		}
 		settle()
 	})
@@ -112,11 +112,11 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 			}
 			switch {
 			case now == breaker.Closed:
-				o.Log.Info("Redis decides", "addresses", o.Redis.Addresses)
+				o.Log.Info("Redis connected", "addresses", o.Redis.Addresses)
 				s.waited.Stop()
 				settle()
 			case !errors.Is(cause, errNotProbed):
-				o.Log.Error("Redis has failed: rules decide by their on_store_error until it serves again",
+				o.Log.Error("Redis has failed, rules use on_store_error until it recovers",
 					"kind", redisstore.KindOf(cause), "error", cause)
 			}
 		},

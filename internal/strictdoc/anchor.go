@@ -76,11 +76,11 @@ func (p *parser) refuse(mark byte) {
 	at := p.here()
 	switch mark {
 	case '&':
-		p.fail(at, "anchors are not read here").Hint = `write "&…" in quotes if it is a value`
+		p.fail(at, "anchors are not supported").Hint = `write "&…" in quotes if it is a value`
 	case '*':
-		p.fail(at, "aliases are not read here").Hint = `write "*…" in quotes if it is a pattern`
+		p.fail(at, "aliases are not supported").Hint = `write "*…" in quotes if it is a pattern`
 	case '!':
-		p.fail(at, "tags are not read here").Hint = `write "!…" in quotes if it is a value or an expression`
+		p.fail(at, "tags are not supported").Hint = `write "!…" in quotes if it is a value or an expression`
 	default:
 		p.syntax(at, "%q cannot begin a value or a key", mark)
 	}

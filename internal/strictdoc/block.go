@@ -60,7 +60,7 @@ func (p *parser) indented() bool {
 }
 
 func (p *parser) explicitKey() {
-	p.fail(p.here(), "explicit keys are not read here").Hint = "write key: value"
+	p.fail(p.here(), "explicit keys are not supported").Hint = "write key: value"
 }
 
 // scalarOrMapping reads a scalar, or the mapping whose first key it is.

@@ -131,7 +131,7 @@ func (p *parser) pushItem(base int, item Node) bool {
 
 func (p *parser) pushField(base int, item Node) bool {
 	if item.Key == "<<" && item.KeyStyle == Plain && !p.options.Anchors {
-		p.fail(item.KeyAt, "merge keys are not read here").Hint = "write the fields out"
+		p.fail(item.KeyAt, "merge keys are not supported").Hint = "write the fields out"
 		return false
 	}
 	if item.Kind == Null {
@@ -156,7 +156,7 @@ func (p *parser) pop(base int) []Node {
 func (p *parser) document() *Node {
 	p.skip()
 	if p.pos < len(p.text) && p.text[p.pos] == '%' {
-		p.fail(p.here(), "directives are not read here")
+		p.fail(p.here(), "directives are not supported")
 		return nil
 	}
 	inline := p.marker("---")
@@ -179,7 +179,7 @@ func (p *parser) document() *Node {
 	case p.marker("---"):
 		p.fail(p.here(), "a second document begins here").Hint = "write everything in one"
 	case p.marker("..."):
-		p.fail(p.here(), "document ends are not read here").Hint = "leave ... out"
+		p.fail(p.here(), "document end markers are not supported").Hint = "leave ... out"
 	case p.pos < len(p.text):
 		p.misplaced()
 	}

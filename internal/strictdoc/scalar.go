@@ -217,7 +217,7 @@ func (p *parser) code(at Position, digits int) rune {
 		r = utf16.DecodeRune(r, p.hex(at, 4))
 	}
 	if !utf8.ValidRune(r) {
-		p.syntax(at, "the escape is of no character")
+		p.syntax(at, "invalid escape")
 	}
 	return r
 }

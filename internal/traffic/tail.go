@@ -11,7 +11,7 @@ import (
 )
 
 // ErrWatched is returned by Follow if there are too many tails.
-var ErrWatched = errors.New("too many are watching")
+var ErrWatched = errors.New("too many streams are open")
 
 // maxTails bounds what tails cost every request.
 const maxTails = 16

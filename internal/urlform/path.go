@@ -148,7 +148,7 @@ func appendEscaped(out []byte, segment string) ([]byte, error) {
 		if escaped {
 			var ok bool
 			if c, ok = unescape(segment[i:]); !ok {
-				return nil, errors.New("a % begins no escape; write %25")
+				return nil, errors.New("invalid percent escape; write % as %25")
 			}
 			i += 2
 		}

@@ -32,7 +32,7 @@ func ParseReport(body []byte) (r Report, err error) {
 			{name: "bytes", read: func(v value, at string) { r.Response.Bytes = p.integer(v, at, 0, math.MaxInt64) }},
 		})
 		if (r.Reservation == "") == (r.RequestID == "") && len(p.List) == 0 {
-			p.add("reservation", "exactly one of reservation and request_id is to be given")
+			p.add("reservation", "set either reservation or request_id")
 		}
 	})
 	return r, err

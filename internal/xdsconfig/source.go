@@ -116,7 +116,7 @@ func (s *Source) Read(ctx context.Context) (*live.Text, error) {
 			if s.options.StartEmpty {
 				err = errors.Join(live.ErrNoRules, err)
 			}
-			return nil, s.wrap(cmp.Or(err, errors.New("the server has not sent a configuration for this node yet")))
+			return nil, s.wrap(cmp.Or(err, errors.New("the server has not yet sent a configuration for this node")))
 		}
 	}
 }

@@ -148,7 +148,7 @@ async function read(response: Response): Promise<string> {
   let size = 0;
   for await (const piece of response.body) {
     size += piece.byteLength;
-    if (size > maxReply) throw new Unavailable(`the answer has more than ${maxReply} bytes`);
+    if (size > maxReply) throw new Unavailable(`the response has more than ${maxReply} bytes`);
     text += decoder.decode(piece, { stream: true });
   }
   return text + decoder.decode();
@@ -158,13 +158,13 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Unavailable(`the answer is not JSON: ${(error as Error).message}`);
+    throw new Unavailable(`the response is not JSON: ${(error as Error).message}`);
   }
 }
 
 /** What an answer means that is not a verdict. Only a problem of the service's own blames the request. */
 function refusal(response: Response, text: string, concluding: boolean): PenstockError {
-  if (response.headers.get("content-type") !== "application/problem+json") return new Unavailable(`it answered ${response.status}`);
+  if (response.headers.get("content-type") !== "application/problem+json") return new Unavailable(`got status ${response.status}`);
   const problem = parse(text) as { detail?: string; title?: string; errors?: { at: string; message: string }[] };
   const detail = [problem.detail ?? problem.title, ...(problem.errors ?? []).map((e) => `${e.at}: ${e.message}`)].join("; ");
   if (response.status === 400 || response.status === 413) return new InvalidRequest(detail);

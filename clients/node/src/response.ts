@@ -30,7 +30,7 @@ export function denial(verdict: Verdict): Denial {
 
 /** The answer to a request that cannot be decided. */
 export function refusal(detail: string): Denial {
-  const body = { type: "about:blank", title: "Bad Request", status: 400, detail: `The request was refused: ${detail}.`, error: "bad_request", message: "Bad Request." };
+  const body = { type: "about:blank", title: "Bad Request", status: 400, detail: `The request was rejected: ${detail}.`, error: "bad_request", message: "Bad Request." };
   return { status: 400, headers: { ...problemHeaders }, body: `${JSON.stringify(body)}\n` };
 }
 
@@ -44,11 +44,11 @@ function statusOf(verdict: Verdict): number {
 function problem(verdict: Verdict): object {
   const status = statusOf(verdict);
   if (status === 403) {
-    const detail = verdict.reason === "rule_error" ? "A rule cannot be evaluated for this request." : "This caller is not served.";
+    const detail = verdict.reason === "rule_error" ? "A rule cannot be evaluated for this request." : "Access denied.";
     return { type: "about:blank", title: "Forbidden", status, detail, ...violated(verdict), error: "forbidden", message: "Access denied." };
   }
   const wait = waitMs(verdict);
-  const advice = wait === null ? "a call of this cost can never pass." : `retry in ${seconds(wait)} s.`;
+  const advice = wait === null ? "the cost exceeds the limit." : `retry in ${seconds(wait)} s.`;
   const detail = `${cause(verdict)}; ${advice}`;
   const told = { retry_after_seconds: wait === null ? null : seconds(wait), retry_after_ms: wait };
   if (status === 503) {
@@ -56,7 +56,7 @@ function problem(verdict: Verdict): object {
     return { type: `${types}#temporary-reduced-capacity`, title: "Temporary reduced capacity", status, detail, ...violated(verdict), error: "unavailable", message, ...told };
   }
   if (verdict.reason === "blocked") {
-    const message = "Access is blocked for a time.";
+    const message = "Access is temporarily blocked.";
     return { type: `${types}#abnormal-usage-detected`, title: "Abnormal usage detected", status, detail, ...violated(verdict), error: "blocked", message, ...told };
   }
   const message = "Too many requests. Please slow down.";
@@ -70,9 +70,9 @@ function violated(verdict: Verdict): object {
 }
 
 function cause(verdict: Verdict): string {
-  if (verdict.reason === "store_error") return "The limits cannot be checked at the moment";
+  if (verdict.reason === "store_error") return "The limits cannot be checked right now";
   if (verdict.reason === "blocked") return "Blocked by an operator";
-  if (verdict.reason === "banned") return `Banned for a time after too many denied calls (${verdict.rule})`;
+  if (verdict.reason === "banned") return `Banned temporarily after too many denied requests (${verdict.rule})`;
   const limit = verdict.limits.find((l) => !l.shadow && !l.allowed && l.rule === verdict.rule && l.retry_after_ms === verdict.retry_after_ms);
   return limit ? `Limit of ${describe(limit)} reached` : "Limit reached";
 }

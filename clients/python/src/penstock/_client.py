@@ -75,9 +75,9 @@ def _read(status: int, content_type: str, text: bytes, concluding: bool) -> Any:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise Unavailable(f"the answer is not JSON: {error}") from error
+            raise Unavailable(f"the response is not JSON: {error}") from error
     if content_type != "application/problem+json":
-        raise Unavailable(f"it answered {status}")
+        raise Unavailable(f"got status {status}")
     try:
         problem = json.loads(text)
         detail = str(problem.get("detail") or problem.get("title"))
@@ -175,7 +175,7 @@ class Client:
                 for piece in answer.iter_bytes():
                     text += piece
                     if len(text) > MAX_REPLY:
-                        raise Unavailable(f"the answer has more than {MAX_REPLY} bytes")
+                        raise Unavailable(f"the response has more than {MAX_REPLY} bytes")
                 return _read(answer.status_code, answer.headers.get("content-type", ""), bytes(text), concluding)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             raise Unavailable(f"{type(error).__name__}: {error}") from error
@@ -291,7 +291,7 @@ class AsyncClient:
             async for piece in answer.aiter_bytes():
                 text += piece
                 if len(text) > MAX_REPLY:
-                    raise Unavailable(f"the answer has more than {MAX_REPLY} bytes")
+                    raise Unavailable(f"the response has more than {MAX_REPLY} bytes")
             return _read(answer.status_code, answer.headers.get("content-type", ""), bytes(text), concluding)
 
     async def check(

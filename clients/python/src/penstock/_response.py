@@ -55,14 +55,14 @@ def problem_of(verdict: Verdict) -> dict[str, object]:
     """Return the body of a denial (RFC 9457)."""
     status = status_of(verdict)
     if status == 403:
-        detail = "A rule cannot be evaluated for this request." if verdict.reason == "rule_error" else "This caller is not served."
+        detail = "A rule cannot be evaluated for this request." if verdict.reason == "rule_error" else "Access denied."
         return _problem("about:blank", "Forbidden", status, detail, verdict, "forbidden", "Access denied.")
     detail = f"{_cause(verdict)}; {_advice(verdict)}"
     if status == 503:
         message = "Service temporarily unavailable. Please try again."
         body = _problem(_TYPES + "#temporary-reduced-capacity", "Temporary reduced capacity", status, detail, verdict, "unavailable", message)
     elif verdict.reason == "blocked":
-        message = "Access is blocked for a time."
+        message = "Access is temporarily blocked."
         body = _problem(_TYPES + "#abnormal-usage-detected", "Abnormal usage detected", status, detail, verdict, "blocked", message)
     elif verdict.reason == "banned":
         body = _problem(
@@ -87,11 +87,11 @@ def _problem(type_: str, title: str, status: int, detail: str, verdict: Verdict,
 
 def _cause(verdict: Verdict) -> str:
     if verdict.reason == "store_error":
-        return "The limits cannot be checked at the moment"
+        return "The limits cannot be checked right now"
     if verdict.reason == "blocked":
         return "Blocked by an operator"
     if verdict.reason == "banned":
-        return f"Banned for a time after too many denied calls ({verdict.rule})"
+        return f"Banned temporarily after too many denied requests ({verdict.rule})"
     for limit in verdict.limits:
         if not limit.shadow and not limit.allowed and limit.rule == verdict.rule and limit.retry_after_ms == verdict.retry_after_ms:
             return f"Limit of {_describe(limit)} reached"
@@ -115,7 +115,7 @@ def _describe(limit: Limit) -> str:
 
 def _advice(verdict: Verdict) -> str:
     wait = _wait_ms(verdict)
-    return "a call of this cost can never pass." if wait is None else f"retry in {_seconds(wait)} s."
+    return "the cost exceeds the limit." if wait is None else f"retry in {_seconds(wait)} s."
 
 
 def _wait_ms(verdict: Verdict) -> Optional[int]:

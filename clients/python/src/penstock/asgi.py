@@ -57,7 +57,7 @@ class PenstockMiddleware:
         try:
             verdict = await self.client.check_call(Call(await self._describe(scope), self._cost, self._domain, None, self._max_delay_ms))
         except InvalidRequest as error:
-            await _answer(scope, send, refusal(400, "Bad Request", f"The request was refused: {error}."))
+            await _answer(scope, send, refusal(400, "Bad Request", f"The request was rejected: {error}."))
             return
         if not verdict.allowed:
             await _answer(scope, send, denial(verdict))

@@ -53,7 +53,7 @@ class PenstockMiddleware:
         try:
             verdict = self.client.check_call(Call(self._describe(request), self._cost, self._domain, None, self._max_delay_ms))
         except InvalidRequest as error:
-            return _response(refusal(400, "Bad Request", f"The request was refused: {error}."))
+            return _response(refusal(400, "Bad Request", f"The request was rejected: {error}."))
         if not verdict.allowed:
             return _response(denial(verdict))
         if verdict.delay_ms:
