@@ -270,7 +270,7 @@ func TestLanguageModels(t *testing.T) {
 		{"the Responses API", "openai-responses", `{"parts":40}`, 49, 49},
 		{"a stream that never reports usage", "openai-no-usage", `{"parts":300}`, 300, 360},
 		{"a client that leaves", "openai-left", `{"parts":12}`, 12, 2500},
-		{"a stream beyond the budget", "openai-cut", `"error":"APIError","status":null,"message":"The token budget is used up`, 2450, 2500},
+		{"a stream beyond the budget", "openai-cut", `"error":"APIError","status":null,"message":"The token budget is exhausted`, 2450, 2500},
 		// Six streams fit by their estimates of 400, five where some have ended, at 428, before the sixth arrives.
 		{"fifty streams at once", "openai-parallel", `"denied":4`, 2000, 2500},
 		{"more than the budget", "openai-denied", `{"error":"RateLimitError","status":429`, 0, 0},

@@ -149,7 +149,7 @@ lists:
 		if got := retryInfo(err).GetRetryDelay().AsDuration(); got != 10*time.Minute {
 			t.Errorf("told to retry in %v, want 10m", got)
 		}
-		if text := status.Convert(err).Message(); !strings.HasPrefix(text, "banned for a time") {
+		if text := status.Convert(err).Message(); !strings.HasPrefix(text, "banned temporarily") {
 			t.Errorf("told %q", text)
 		}
 	})

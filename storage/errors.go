@@ -46,7 +46,7 @@ func (full) Unwrap() error { return ErrNotTaken }
 type noReservation struct{}
 
 func (noReservation) Error() string {
-	return "unknown or expired reservation, or one of another rule or key"
+	return "no such reservation: unknown, expired, or of another rule or key"
 }
 func (noReservation) Unwrap() error { return algorithm.ErrInvalid }
 

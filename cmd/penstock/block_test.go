@@ -57,10 +57,10 @@ func TestBlockCommand(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"a block takes one attribute, for example ip=198.51.100.7, got 2": {"add", "ip=198.51.100.7", "user=u1", "--for", "1h", "--reason", "x"},
-		"one attribute is blocked, got 0":                                 {"lift"},
-		`invalid --for "soon"`:                                            {"add", "ip=198.51.100.7", "--for", "soon", "--reason", "x"},
-		`required flag(s) "reason"`:                                       {"add", "ip=198.51.100.7", "--for", "1h"},
-		`unknown command "lis"`:                                           {"lis"},
+		"a block takes one attribute, for example ip=198.51.100.7, got 0": {"lift"},
+		`invalid --for "soon"`:      {"add", "ip=198.51.100.7", "--for", "soon", "--reason", "x"},
+		`required flag(s) "reason"`: {"add", "ip=198.51.100.7", "--for", "1h"},
+		`unknown command "lis"`:     {"lis"},
 	} {
 		if _, errs := run(exitUsage, args...); !strings.Contains(errs, want) {
 			t.Errorf("%q: %s", args, errs)

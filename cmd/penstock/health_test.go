@@ -39,7 +39,7 @@ func TestHealth(t *testing.T) {
 		{[]string{"PENSTOCK_LISTEN_HEALTH=:" + port}, nil, exitYes, "ready", ""},
 		{nil, []string{"--url", draining.URL + "/readyz"}, exitNo, "not ready: stopping\n", ""},
 		{nil, []string{"--url", closed.URL}, exitFailed, "", "refused"},
-		{[]string{"PENSTOCK_LISTEN_HTTP=", "PENSTOCK_LISTEN_ADMIN="}, nil, exitFailed, "", "no listener answers /readyz"},
+		{[]string{"PENSTOCK_LISTEN_HTTP=", "PENSTOCK_LISTEN_ADMIN="}, nil, exitFailed, "", "no listener serves /readyz"},
 		{nil, []string{"--timeout", "0s"}, exitUsage, "", "--timeout 0s is not positive"},
 	} {
 		var out, errs strings.Builder

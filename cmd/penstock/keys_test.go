@@ -103,7 +103,7 @@ func TestKeysRefused(t *testing.T) {
 	}{
 		{[]string{"show", "colour=red"}, exitNo, "no rule has a key of these attributes"},
 		{[]string{"list", "nonsense"}, exitNo, `there is no rule "nonsense"`},
-		{[]string{"ban", "--rule", "site", "--for", "1h"}, exitNo, "give a rule a penalty"},
+		{[]string{"ban", "--rule", "site", "--for", "1h"}, exitNo, "add a penalty to a rule"},
 		{[]string{"show", "user=u1", "--token", "nonsense"}, exitNo, "unknown token"},
 		{[]string{"reset", "user=u1", "--token", "0123456789abcdef"}, exitNo, "requires the role operator, yours is viewer"},
 		{[]string{"show", "user=u1", "--token", "0123456789abcdef"}, exitNo, "requires the role operator, yours is viewer"},

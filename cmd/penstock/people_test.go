@@ -41,7 +41,7 @@ func TestUsersAndTokensCommands(t *testing.T) {
 			says(exitYes, "", "bob is viewer", "users", "add", "bob", "--role", "viewer", "--password-file", file)
 			says(exitYes, "", "bob is operator", "users", "role", "bob", "operator")
 			says(exitNo, "", "last admin", "users", "role", "ann", "viewer")
-			says(exitNo, "", "there is a user with this name", "users", "add", "bob", "--role", "viewer")
+			says(exitNo, "", "a user with this name already exists", "users", "add", "bob", "--role", "viewer")
 			says(exitNo, "", "must be viewer, operator or admin", "users", "add", "eve", "--role", "root")
 			says(exitUsage, "", "role", "users", "add", "eve")
 			says(exitUsage, "", "no such file", "users", "password", "bob", "--password-file", file+"x")

@@ -76,7 +76,7 @@ func TestRulesOnPostgreSQL(t *testing.T) {
 	if err := postgres.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr := run(exitFailed, "", "history"); !strings.Contains(stderr, "see that PostgreSQL runs") {
+	if _, stderr := run(exitFailed, "", "history"); !strings.Contains(stderr, "check that PostgreSQL is running") {
 		t.Errorf("without PostgreSQL: %s", stderr)
 	}
 }

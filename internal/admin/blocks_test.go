@@ -88,16 +88,16 @@ func TestBlockRefusals(t *testing.T) {
 	s := newTestAdmin(t, setup{kind: admin.Files})
 	ip := map[string]string{"ip": "198.51.100.7"}
 	for mentions, body := range map[string]string{
-		"must be one attribute":       object("attributes", map[string]string{"ip": "198.51.100.7", "user": "u1"}, "duration", "1h", "reason", "x"),
-		"got 0":                       object("attributes", map[string]string{}, "duration", "1h", "reason", "x"),
-		"attributes.ip":               object("attributes", map[string]string{"ip": ""}, "duration", "1h", "reason", "x"),
-		"from 1s to 30d":              object("attributes", ip, "duration", "31d", "reason", "x"),
-		`invalid duration \"\"`:       object("attributes", ip, "reason", "x"),
-		"on the next shift":           object("attributes", ip, "duration", "1h", "reason", "  "),
-		"has 501 bytes":               object("attributes", ip, "duration", "1h", "reason", strings.Repeat("x", 501)),
-		"reason has control":          object("attributes", ip, "duration", "1h", "reason", "a\x00b"),
-		"there is no such field":      object("attributes", ip, "length", "1h", "reason", "x"),
-		"value has control character": object("attributes", map[string]string{"user": "a\nb"}, "duration", "1h", "reason", "x"),
+		"must be one attribute":           object("attributes", map[string]string{"ip": "198.51.100.7", "user": "u1"}, "duration", "1h", "reason", "x"),
+		"got 0":                           object("attributes", map[string]string{}, "duration", "1h", "reason", "x"),
+		"attributes.ip":                   object("attributes", map[string]string{"ip": ""}, "duration", "1h", "reason", "x"),
+		"from 1s to 30d":                  object("attributes", ip, "duration", "31d", "reason", "x"),
+		`invalid duration \"\"`:           object("attributes", ip, "reason", "x"),
+		"the reason, for other operators": object("attributes", ip, "duration", "1h", "reason", "  "),
+		"has 501 bytes":                   object("attributes", ip, "duration", "1h", "reason", strings.Repeat("x", 501)),
+		"reason has control":              object("attributes", ip, "duration", "1h", "reason", "a\x00b"),
+		"unknown field":                   object("attributes", ip, "length", "1h", "reason", "x"),
+		"value has control character":     object("attributes", map[string]string{"user": "a\nb"}, "duration", "1h", "reason", "x"),
 	} {
 		s.refused("POST", "/v1/blocks", body, http.StatusBadRequest, admin.Invalid, mentions)
 	}

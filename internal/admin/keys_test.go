@@ -281,7 +281,7 @@ func TestCallersThatAreNotKnown(t *testing.T) {
 	}
 	s.refused("POST", "/v1/bans", about("attributes", u1, "duration", "soon"), 400, admin.Invalid, `"at":"duration"`)
 	s.refused("POST", "/v1/bans", about("duration", "0s"), 400, admin.Invalid, `"at":"duration"`, `"at":"attributes"`)
-	s.refused("POST", "/v1/bans", about("attributes", map[string]string{"ip": "192.0.2.1"}, "duration", "1h"), 409, admin.Conflict, "give a rule a penalty")
+	s.refused("POST", "/v1/bans", about("attributes", map[string]string{"ip": "192.0.2.1"}, "duration", "1h"), 409, admin.Conflict, "add a penalty to a rule")
 	s.refused("DELETE", "/v1/bans", about("rule", "per-ip", "attributes", map[string]string{"ip": "192.0.2.1"}), 409, admin.Conflict)
 	s.refused("GET", "/v1/keys", "", 400, admin.Invalid, `"at":"rule"`)
 	s.refused("GET", "/v1/keys?rule=nonsense", "", 404, admin.NotFound)

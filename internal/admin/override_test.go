@@ -91,7 +91,7 @@ func TestAddOverrideToAnyDocument(t *testing.T) {
 			if _, err := rules.Parse("edited", []byte(edited)); err != nil {
 				t.Errorf("%s: %v\n%s", name, err, edited)
 			}
-		} else if !strings.Contains(err.Error(), "cannot be added to here") {
+		} else if !strings.Contains(err.Error(), "cannot add to a document") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

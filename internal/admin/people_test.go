@@ -98,8 +98,8 @@ func TestUsersAndPasswords(t *testing.T) {
 	// Concurrent edits: the second is based on what the first has changed.
 	s.addUser("bob", "viewer")
 	get[admin.NewPassword](s, "PUT", "/v1/users/bob", object("role", "operator", "version", 1))
-	s.refused("PUT", "/v1/users/bob", object("role", "admin", "version", 1), 409, admin.Conflict, "changed since")
-	s.refused("DELETE", "/v1/users/bob", object("version", 1), 409, admin.Conflict, "changed since")
+	s.refused("PUT", "/v1/users/bob", object("role", "admin", "version", 1), 409, admin.Conflict, "it has changed")
+	s.refused("DELETE", "/v1/users/bob", object("version", 1), 409, admin.Conflict, "it has changed")
 	s.refused("PUT", "/v1/users/eve", object("role", "admin"), 404, admin.NotFound, "eve")
 	s.refused("PUT", "/v1/users/eve/password", "{}", 404, admin.NotFound)
 	s.refused("PUT", "/v1/users/ann", object("role", "viewer"), 409, admin.Conflict, "last admin")

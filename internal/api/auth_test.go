@@ -83,15 +83,15 @@ func TestAuthTakesTheRequestFromHeaders(t *testing.T) {
 func TestAuthRefusesForgedHeaders(t *testing.T) {
 	h := newHandler(t, setup{now: at(someday), trusted: proxies})
 	for name, headers := range map[string][]string{
-		"contradict each other":              {"X-Original-URI", "/free"},
-		"given 2 times":                      {"X-Forwarded-Uri", "/free"},
-		"X-Original-Method] contradict":      {"X-Original-Method", "POST"},
-		"X-Forwarded-Host is given 2":        {"X-Forwarded-Host", "other.example"},
-		"none of [X-Forwarded-Uri":           {"X-Forwarded-Uri", ""},
-		"none of [X-Forwarded-Method":        {"X-Forwarded-Method", ""},
-		"is neither a path nor a URL":        {"X-Forwarded-Uri", "", "X-Forwarded-Uri", "free"},
-		`invalid method \"GET POST\"`:        {"X-Forwarded-Method", "", "X-Forwarded-Method", "GET POST"},
-		"neither a path nor a URL\\nnone of": {"X-Forwarded-Uri", "", "X-Forwarded-Uri", "mailto:x", "X-Forwarded-Method", ""},
+		"contradict each other":                                  {"X-Original-URI", "/free"},
+		"given 2 times":                                          {"X-Forwarded-Uri", "/free"},
+		"X-Original-Method] contradict":                          {"X-Original-Method", "POST"},
+		"X-Forwarded-Host is given 2":                            {"X-Forwarded-Host", "other.example"},
+		"X-Original-Url] are all missing":                        {"X-Forwarded-Uri", ""},
+		"[X-Forwarded-Method X-Original-Method] are all missing": {"X-Forwarded-Method", ""},
+		"is neither a path nor a URL":                            {"X-Forwarded-Uri", "", "X-Forwarded-Uri", "free"},
+		`invalid method \"GET POST\"`:                            {"X-Forwarded-Method", "", "X-Forwarded-Method", "GET POST"},
+		"neither a path nor a URL\\n[X-Forwarded-Method":         {"X-Forwarded-Uri", "", "X-Forwarded-Uri", "mailto:x", "X-Forwarded-Method", ""},
 	} {
 		if w := send(t, h, forward("", headers...)); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), name) {
 			t.Errorf("%q: %d %s", headers, w.Code, w.Body)
@@ -115,8 +115,8 @@ func TestAuthAnswersTrustedProxiesOnly(t *testing.T) {
 	h := newHandler(t, setup{trusted: proxies, log: &log})
 	for peer, want := range map[string]string{
 		"203.0.113.9:80":          "add 203.0.113.9/32 or its network to trusted_proxies",
-		"[2001:db8::9]:80":        "add 2001:db8::9/128,",
-		"[::ffff:203.0.113.9]:80": "add 203.0.113.9/32,",
+		"[2001:db8::9]:80":        "add 2001:db8::9/128 or its network",
+		"[::ffff:203.0.113.9]:80": "add 203.0.113.9/32 or its network",
 	} {
 		r := forward("")
 		r.RemoteAddr = peer

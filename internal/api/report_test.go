@@ -56,8 +56,8 @@ func TestReport(t *testing.T) {
 func TestReportsThatAreRefused(t *testing.T) {
 	h := newHandler(t, setup{now: at(someday), trusted: proxies})
 	for body, want := range map[string]string{
-		`{}`: "exactly one of reservation and request_id",
-		`{"reservation":"a","request_id":"b","status":200}`:  "exactly one of reservation and request_id",
+		`{}`: "set either reservation or request_id",
+		`{"reservation":"a","request_id":"b","status":200}`:  "set either reservation or request_id",
 		`{"request_id":"a","status":99}`:                     "99 is not an integer from 100 to 599",
 		`{"request_id":"a","status":"200"}`:                  "must be an integer, is a string",
 		`{"request_id":"a","headers":[]}`:                    "must be an object of strings",

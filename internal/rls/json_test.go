@@ -37,7 +37,7 @@ func TestJSON(t *testing.T) {
 		status int
 		text   string
 	}{
-		"":                   {http.StatusBadRequest, "the body is no RateLimitRequest"},
+		"":                   {http.StatusBadRequest, "the body is not a RateLimitRequest"},
 		"{}":                 {http.StatusBadRequest, "domain: has 0 bytes"},
 		`{"domian": "mesh"}`: {http.StatusBadRequest, "domian"},
 	} {

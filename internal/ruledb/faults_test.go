@@ -45,7 +45,7 @@ func TestFullDatabase(t *testing.T) {
 	db.sql.SetMaxOpenConns(1) // the limit is one connection's
 	exec(t, db, "PRAGMA max_page_count = 40")
 	_, err := db.Save(t.Context(), Change{Base: 1, Author: "ann", Document: noise(1 << 20)})
-	explained(t, err, "full", "nothing was changed", "make room")
+	explained(t, err, "full", "nothing was changed", "free disk space")
 	if got := current(t, db); string(got.Document) != "good" {
 		t.Errorf("current is %+v", got)
 	}
@@ -297,7 +297,7 @@ func TestPostgresErrorsAreExplained(t *testing.T) {
 
 	exec(t, owner, "ALTER ROLE guest SET default_transaction_read_only = on")
 	_, err = open(t, guest).Save(t.Context(), Change{Base: 2, Author: "ann"})
-	explained(t, err, "takes no writes", "primary")
+	explained(t, err, "read-only", "primary")
 }
 
 func TestPostgresStoppedAndStarted(t *testing.T) {
@@ -312,9 +312,9 @@ func TestPostgresStoppedAndStarted(t *testing.T) {
 	_, err := db.Save(t.Context(), Change{Base: 1, Author: "ann"})
 	explained(t, err, "save version 2", "try again")
 	_, err = db.Current(t.Context())
-	explained(t, err, "see that PostgreSQL runs")
+	explained(t, err, "check that PostgreSQL is running")
 	_, err = Open(t.Context(), source, Options{Patience: time.Second})
-	explained(t, err, "see that PostgreSQL runs")
+	explained(t, err, "check that PostgreSQL is running")
 	if err := server.Restart(); err != nil {
 		t.Fatal(err)
 	}

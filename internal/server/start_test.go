@@ -45,7 +45,7 @@ func TestStartWarnsOfAShortDelay(t *testing.T) {
 	file := nodetest.RulesFile(t, "rules: [{name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}]")
 	for delay, warns := range map[string]bool{"0s": false, "30s": true, "90s": false} {
 		n := startNode(t, "rules: {file: "+file+"}\ngateway: {max_delay: "+delay+"}")
-		if told := strings.Contains(n.log.String(), "the last of a queue of 6 waits 90s"); told != warns {
+		if told := strings.Contains(n.log.String(), "the last request in a queue of 6 waits 90s"); told != warns {
 			t.Errorf("max_delay %s: warned %v, want %v:\n%s", delay, told, warns, n.log)
 		}
 	}

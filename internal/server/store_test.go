@@ -54,7 +54,7 @@ func TestRedisComesAndGoes(t *testing.T) {
 	if _, text := n.get(n.url("admin", "/readyz")); strings.TrimSpace(text) != "ready" {
 		t.Errorf("readyz says %s", text)
 	}
-	for _, said := range []string{`"msg":"Redis has failed: rules decide`, `"kind":"refused"`, `"msg":"Redis connected"`} {
+	for _, said := range []string{`"msg":"Redis has failed, rules use`, `"kind":"refused"`, `"msg":"Redis connected"`} {
 		if !strings.Contains(n.log.String(), said) {
 			t.Errorf("the log does not say %s", said)
 		}

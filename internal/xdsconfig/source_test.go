@@ -166,7 +166,7 @@ func TestReconnects(t *testing.T) {
 func TestStartWithoutTheServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "last-good")
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
-	if _, err := tryFollow(t, xdsconfig.Options{Server: m.Address}, file); err == nil || !strings.Contains(err.Error(), "has not sent a configuration") {
+	if _, err := tryFollow(t, xdsconfig.Options{Server: m.Address}, file); err == nil || !strings.Contains(err.Error(), "has not yet sent a configuration") {
 		t.Errorf("a server that has nothing for the node: %v", err)
 	}
 	m.Push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))

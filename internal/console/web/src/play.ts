@@ -74,7 +74,8 @@ export const presets: Preset[] = [
   },
   {
     name: 'Roller coaster, twice a day',
-    about: 'With the calendar, a visitor who has ridden twice waits until tomorrow; with the log, until a day after the first ride.',
+    about:
+      'With the calendar, a visitor who has ridden twice waits until tomorrow; with the log, until a day after the first ride.',
     lanes: [
       { name: 'By the calendar', limit: { rate: '2/day', algorithm: 'fixed_window' } },
       { name: 'Any 24 hours', limit: { rate: '2/1d', algorithm: 'sliding_window_log' } },

@@ -52,8 +52,8 @@ export function Explain() {
       {!asked.q && (
         <Empty title="See which rules apply to a request, and why the others do not">
           <p>
-            Nothing is charged. You can also explain a denied request from the{' '}
-            <a href="/tail?denied=true">live tail</a>.
+            Nothing is charged. You can also explain a denied request from the <a href="/tail?denied=true">live tail</a>
+            .
           </p>
         </Empty>
       )}
@@ -103,7 +103,8 @@ function Result({ found }: { found: Explanation }) {
                 </td>
                 <td>{r.applies ? <Badge kind="allowed">yes</Badge> : <Badge kind="plain">no</Badge>}</td>
                 <td>
-                  {r.why ?? (r.override !== undefined ? `override ${r.override + 1} applies` : 'every condition is met')}
+                  {r.why ??
+                    (r.override !== undefined ? `override ${r.override + 1} applies` : 'every condition is met')}
                   {r.failures?.map((f) => (
                     <div key={f} class="trouble">
                       {f}

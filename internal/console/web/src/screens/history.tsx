@@ -19,8 +19,7 @@ export function History({ editable, current, changed }: { editable: boolean; cur
     setDiff({ version: v.version, text: answer.text ?? '' })
   }
   const rollBack = async (v: Version) => {
-    if (!window.confirm(`Restore version ${v.version}? It takes effect on every node within seconds.`))
-      return
+    if (!window.confirm(`Restore version ${v.version}? It takes effect on every node within seconds.`)) return
     try {
       await post('/v1/rules/rollback', {
         body: { to: v.version, base: current, message: `Roll back to version ${v.version}` },

@@ -60,8 +60,8 @@ export function Key({ text, rule }: { text: string; rule?: string }) {
       {shown && shown.keys.length === 0 && (
         <Empty title="No rule has state of this client">
           <p>
-            The keys of the rules have other attributes. <a href={`/explain${query({ q: text })}`}>Explain</a> shows what
-            each rule matches.
+            The keys of the rules have other attributes. <a href={`/explain${query({ q: text })}`}>Explain</a> shows
+            what each rule matches.
           </p>
         </Empty>
       )}

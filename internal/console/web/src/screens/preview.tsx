@@ -12,8 +12,8 @@ export function PreviewResult({ preview: p }: { preview: Preview }) {
     <section>
       <h2>Effect on recent requests</h2>
       <p class="quiet">
-        {count(p.calls)} requests from {time(p.from)} to {time(p.to)}, which represent about {count(p.stands_for)}, decided
-        again.
+        {count(p.calls)} requests from {time(p.from)} to {time(p.to)}, which represent about {count(p.stands_for)},
+        decided again.
       </p>
       <p>
         Denied: now <strong>{percent(p.current.denied, all(p.current))}</strong>, with these rules{' '}
