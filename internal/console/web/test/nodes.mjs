@@ -46,7 +46,7 @@ async function light() {
       document.dispatchEvent(new Event('visibilitychange'))
     }, hidden)
   await hide(true)
-  await page.getByText('resting', { exact: true }).waitFor()
+  await page.getByText('paused', { exact: true }).waitFor()
   const before = streams()
   await hide(false)
   await page.getByText('live', { exact: true }).waitFor()
