@@ -80,16 +80,16 @@ export interface Call {
 }
 
 export interface Report {
-  /** From a verdict, or from the header X-Penstock-Reservation of forward-auth. */
+  /** The reservation from a verdict, or from the X-Penstock-Reservation header of forward-auth. */
   reservation?: string;
-  /** The request_id that was given to forward-auth, at the node that decided. */
+  /** The request_id sent to forward-auth, on the node that decided the request. */
   request_id?: string;
-  /** The HTTP status. Without it, or with 499, it is not known how the request ended: the charge stays. */
+  /** The HTTP status. If it is absent or 499, the outcome is unknown and the charge stays. */
   status?: number;
-  /** The headers of the response that rules read. */
+  /** Response headers that rules read. */
   headers?: Record<string, string>;
-  /** How long it took until the response began. */
+  /** Time until the response began. */
   duration_ms?: number;
-  /** The length of the body, for rules that charge it. */
+  /** Length of the response body, for rules that charge by it. */
   bytes?: number;
 }
