@@ -95,7 +95,7 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 // takeTicket is Take with a ticket.
 func (l *Limiter) takeTicket(ctx context.Context, key string, cost int64) (Decision, error) {
 	if l.takesPermits && cost > 0 {
-		return Decision{}, fmt.Errorf("limiter %q: %w: a concurrency limit needs Reserve and Release: nobody could release this permit", l.name, ErrInvalid)
+		return Decision{}, fmt.Errorf("limiter %q: %w: a concurrency limit needs Reserve and Release: this permit could not be released", l.name, ErrInvalid)
 	}
 	w := l.work()
 	defer l.works.Put(w)
