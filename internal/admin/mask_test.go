@@ -59,6 +59,12 @@ func (s *testAdmin) markedRequest(route admin.Route) *http.Request {
 		"POST /v1/bans":                   {"", "{}"},
 		"DELETE /v1/bans":                 {"", "{}"},
 		"PUT /v1/demo":                    {"", object("running", false)},
+		"POST /v1/annotations":            {"", "{}"},
+		"DELETE /v1/annotations/{id}":     {"", ""},
+		"POST /v1/tools/backtest":         {"", "{}"},
+		"POST /v1/tools/suggest":          {"", "{}"},
+		"POST /v1/tools/simulate":         {"", "{}"},
+		"POST /v1/tools/plan":             {"", "{}"},
 	}
 	with, ok := asked[route.Method+" "+route.Path]
 	if !ok && route.Method != "GET" && route.Method+" "+route.Path != "DELETE /v1/session" {
@@ -82,11 +88,12 @@ func found(text string) (all []string) {
 // A viewer and an operator request every route of the document, after requests, a ban and a reset of a marked client.
 // The operator sees the client, and the viewer never does.
 func TestViewersDoNotSeeWhoCalls(t *testing.T) {
-	s := newTestAdmin(t, setup{})
+	s := newTestAdmin(t, setup{history: true})
 	s.marked()
 	about := object("attributes", map[string]string{"user": markers["user"]}, "duration", "1h", "rule", "per-user")
 	get[admin.ChangeResult](s, "POST", "/v1/bans", about)
 	s.marked()
+	get[admin.Annotation](s, "POST", "/v1/annotations", object("text", fmt.Sprintf("banned user=%q", markers["user"])))
 	shown := map[string]bool{} // to the operator
 	for _, route := range admin.Routes() {
 		name := route.Method + " " + route.Path
@@ -111,7 +118,7 @@ func TestViewersDoNotSeeWhoCalls(t *testing.T) {
 			t.Errorf("%s shows the operator somebody, and a viewer nobody: %.500s", name, seen)
 		}
 	}
-	for _, name := range []string{"GET /v1/stats", "GET /v1/events/recent", "GET /v1/keys", "POST /v1/keys/show", "POST /v1/rules/preview", "GET /v1/audit"} {
+	for _, name := range []string{"GET /v1/stats", "GET /v1/events/recent", "GET /v1/keys", "POST /v1/keys/show", "POST /v1/rules/preview", "GET /v1/audit", "GET /v1/annotations", "POST /v1/tools/backtest"} {
 		if !shown[name] {
 			t.Errorf("%s does not show the operator who calls: this test cannot fail", name)
 		}

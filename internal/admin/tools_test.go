@@ -163,7 +163,7 @@ func TestBacktestOfRecentRequests(t *testing.T) {
 		return strings.Contains(s.ask("GET", "/v1/audit", "").Body.String(), `"reveal"`)
 	})
 	s.refused("POST", "/v1/tools/backtest", object("document", "rules: [{name: a}]"), 400, "invalid", `"line"`)
-	s.refused("POST", "/v1/tools/backtest", object("documents", "x"), 400, "invalid", "there is no such field")
+	s.refused("POST", "/v1/tools/backtest", object("documents", "x"), 400, "invalid", "documents: unknown field")
 	s.refused("POST", "/v1/tools/backtest", object("timezone", "Nowhere/Else"), 400, "invalid", "Europe/Berlin")
 }
 
