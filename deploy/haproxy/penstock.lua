@@ -1,8 +1,8 @@
 -- http-request lua.penstock asks Penstock whether a request may pass. http-response lua.penstock_report reports the
 -- status of the response to the rules that decide by it.
 
--- The section `listen penstock` of haproxy.cfg sends the question to a node. All denials have the status 429, with the
--- actual status in a header. This tells them from HAProxy's own responses while no node answers.
+-- The section `listen penstock` of haproxy.cfg forwards the check to a node. All denials have status 429, with the
+-- actual status in a header. This distinguishes them from HAProxy's own responses while no node answers.
 local url = "http://127.0.0.1:8089/v1/auth?deny_status=429"
 local report_url = "http://127.0.0.1:8089/v1/report"
 

@@ -1,8 +1,8 @@
 // Package denycache is a [penstock.Store] around a [penstock.Store]: once the store has denied a request
-// until some instant, this node denies by itself. So a client that does not stop costs the store about one
+// until some instant, this node denies by itself. So a client that keeps sending costs the store about one
 // request a second.
 //
-// It is separate because it knows nothing of rules or of how a store works: it sees the answers and repeats
+// It is separate because it knows nothing about rules or of how a store works: it sees the answers and repeats
 // what follows from them.
 //
 // # What is kept
@@ -21,11 +21,11 @@
 // Everything that a denied request changes, and everything that may pass sooner than its limits say: groups
 // that are alone (shadow rules count each request), strikes, count_denied, concurrency, reservations,
 // requests that may be duplicates, and any ticket with an unknown group. A limit that counts all requests is
-// answered although it is alone: while it is known to be over, requests are denied and not counted, which
-// matters only to a limit that is raised within the window. That entry is valid for a minute. Within its
-// group a ban comes before all of these, so bans are answered, whatever else the rule has. A sliding log is
-// known only while it lacks a single unit: otherwise its numbers would depend on entries that the cache has
-// not seen.
+// answered from the cache although it is alone: while it is known to be exceeded, requests are denied and
+// not counted, which matters only if the limit is raised within the window. That entry is valid for a minute.
+// Within its group a ban comes before all of these, so bans are answered, whatever else the rule has. A
+// sliding log is known only while it lacks a single unit: otherwise its numbers would depend on entries that
+// the cache has not seen.
 //
 // # Operators
 //
@@ -40,7 +40,7 @@
 // A table of fixed size, without pointers: sets of eight entries, each with its lock. All entries of a
 // subject are in one set, so finding and forgetting them takes one lock. A general cache (otter) would keep
 // each entry on the heap, and could not drop all entries of a subject at once or reject answers that were
-// asked for before that. A full set evicts the entry that was asked for longest ago. Subjects are compared in
+// asked for before that. A full set evicts its oldest entry. Subjects are compared in
 // full: two that share a set are never confused.
 //
 // # Time

@@ -23,9 +23,9 @@
 // A node that shuts down gives back what it has not spent, by [Store.Return]. For that the store remembers
 // each lease for ℓ and a quarter of a second, as a reservation under the ticket's nonce, in the same step
 // that charges it. Return settles it for what was spent, which takes effect once, however often it is sent.
-// Afterwards a window and a counter are as if only that had ever been charged. So is a bucket that was not
-// full in the meantime. One that was kept refilling when it would have been full without the lease, within the
-// bound above.
+// Afterwards windows and counters are as if only that had ever been charged. So are buckets that were not
+// full in the meantime. A bucket that would have been full without the lease has refilled a little more,
+// within the bound above.
 //
 // So a denial by the store may turn into a pass early. Shutting down a node counts as an operator's action
 // ([storage.GroupOutcome.FirmUntil]), and a cached denial is valid for a second at most.

@@ -2,7 +2,7 @@
 // It reports the state of a node and its decisions, shows and changes rules, and manages single clients: their
 // counters, bans and reservations.
 //
-// Every route names the role it requires; a route without one is refused to everyone. A client authenticates with a
+// Every route names the role it requires; a route without one is closed to everyone. A client authenticates with a
 // bearer token, or with a session that it started with one.
 //
 // The package is separate from the decision APIs. It is handed the parts of a node and does not take part in

@@ -1,9 +1,9 @@
 // Package blocks keeps the blocks that a node enforces, and shares them with the other nodes.
 //
-// A block is written once and can only be lifted, and a lifted block stays lifted. So the blocks of two places are
-// merged in any order to the same result, and every place that the nodes share (the rules database, Redis) gets what
-// it lacks from each node that reads it: a place that was down, emptied or restored from a backup heals by itself, and
-// none of them is needed to enforce what a node knows.
+// A block is written once and can only be lifted, and a lifted block stays lifted. So merging the blocks of two places
+// in any order gives the same result. Each node that reads a shared place (the rules database, Redis) adds what is
+// missing there. A place that was down, emptied or restored from a backup therefore recovers by itself, and a node
+// enforces the blocks it knows without any of them.
 package blocks
 
 import (

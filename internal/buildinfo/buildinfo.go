@@ -1,5 +1,5 @@
-// Package buildinfo tells what this program was built from. Release builds set it with the linker, so that the flags
-// name this package and not the one that happens to print it.
+// Package buildinfo reports what this program was built from. Release builds set its variables with linker flags. It
+// is separate so that the flags do not depend on the package that prints them.
 package buildinfo
 
 import (

@@ -1,4 +1,4 @@
-// Package console is the web console: a page that uses the admin API and nothing else, embedded in
-// the binary. `make build` makes it from web/ with npm and Vite; without that the binary has a page
-// that says so, and all else works.
+// Package console is the web console, embedded in the binary. It uses only the admin API. `make build`
+// builds it from web/ with npm and Vite. A binary built without it serves a page that says so;
+// everything else works.
 package console

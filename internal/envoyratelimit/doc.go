@@ -1,5 +1,5 @@
-// Package envoyratelimit serves and converts the configuration of envoyproxy/ratelimit: from the same files, it gives
-// the answers that that service would give.
+// Package envoyratelimit serves and converts the configuration of envoyproxy/ratelimit: with the same files, it gives
+// the same answers as that service.
 //
 // It is separate from package rules because matching and charging differ. Matching goes by depth, and only the most
 // specific descriptor counts; every descriptor is charged by itself, even if it is denied. The engine decides the

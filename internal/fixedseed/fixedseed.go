@@ -1,6 +1,6 @@
-// Package fixedseed is imported by tests for what it does to rapid: random tests draw the same by
-// default, so that a change breaks them and not the day; something new in the long suite; and with
-// PENSTOCK_TEST_SEED what another run drew.
+// Package fixedseed sets the seed of rapid for the tests that import it. The seed is fixed by default,
+// so that only a change in the code can break a test; it is new for each run of the long suite, and
+// PENSTOCK_TEST_SEED repeats a run.
 package fixedseed
 
 import (

@@ -1,4 +1,4 @@
-// Package hostiledoc has documents of which few bytes used to cost much: seconds of CPU, or gigabytes.
+// Package hostiledoc has small documents that used to be expensive to read: seconds of CPU, or gigabytes.
 // Tests read and compile them and send them to a running server.
 package hostiledoc
 

@@ -1,5 +1,5 @@
-// Package loadgen sends load to a limiter and measures its behaviour: latency from the instant at which a request
-// was due, errors, and whether more was allowed than the limit permits.
+// Package loadgen sends load to a limiter and measures its behaviour: latency from the scheduled time of a
+// request, errors, and whether more was allowed than the limit permits.
 package loadgen
 
 import (

@@ -1,4 +1,4 @@
-// Package manpage writes manual pages from the commands of a program, so that they say what --help says.
+// Package manpage generates manual pages from the commands of a program, so that they match --help.
 package manpage
 
 import (

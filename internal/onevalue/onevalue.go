@@ -1,6 +1,6 @@
 // Package onevalue reads the parts of a request that identify clients. A part that is sent twice is an error: of two
-// values, one program reads the first, another the last, a third both. A client could be counted by one and served by
-// the other.
+// values, one program reads the first, another the last, a third both. A client could be counted by one value and
+// served by the other.
 package onevalue
 
 import (

@@ -1,5 +1,5 @@
-// Package openapitest checks answers against an OpenAPI document, for the tests of those who serve
-// what it says.
+// Package openapitest checks responses against an OpenAPI document, for the tests of the packages that
+// serve the API.
 package openapitest
 
 import (

@@ -1,5 +1,5 @@
 // Package password hashes and checks the passwords of users with argon2id. A hash names its parameters, so that they
-// can be raised later. Every call takes a processor and 19 MiB for some 30 ms: the caller bounds how many run at once.
+// can be raised later. Every call uses a core and 19 MiB for about 30 ms: the caller bounds how many run at once.
 package password
 
 import (

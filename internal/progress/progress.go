@@ -1,4 +1,4 @@
-// Package progress draws one line that tells a person how far long work has come.
+// Package progress prints the progress of a long-running tool on one line.
 package progress
 
 import (

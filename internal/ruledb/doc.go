@@ -6,8 +6,8 @@
 // happened since. So two editors never overwrite each other, and a change whose outcome is unknown can simply be
 // sent again: it is saved once.
 //
-// Save returns when the change is on disk. An acknowledged version survives the end of the process and of the
-// server, and a power failure if the disk keeps its promises.
+// Save returns when the change is on disk. An acknowledged version survives a crash of the process or the
+// server and, if the disk honours fsync, a power failure.
 //
 // It is a separate package because it is the only one that uses SQL. It does not parse the documents: they are
 // compiled before they are saved.

@@ -1,4 +1,4 @@
 // Package rulediff compares rules: what changes for clients, and what changes in the text.
 //
-// It is separate because the commands and the admin API show the same.
+// It is separate because the commands and the admin API share it.
 package rulediff

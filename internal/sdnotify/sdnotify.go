@@ -1,5 +1,5 @@
-// Package sdnotify tells systemd how a service is: ready, reloading, stopping, alive (sd_notify(3)). Without systemd it
-// tells nobody, and everything else works as with it.
+// Package sdnotify notifies systemd of the state of a service: ready, reloading, stopping, alive (sd_notify(3)).
+// Without systemd it does nothing.
 package sdnotify
 
 import (

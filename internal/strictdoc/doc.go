@@ -2,7 +2,7 @@
 // limit files and the configuration are all read here.
 //
 // It reads the unambiguous part of YAML 1.2: block and flow collections, plain, quoted and block scalars,
-// comments. It rejects everything that makes a text mean something other than it says or grow when it is read:
+// comments. It rejects everything that gives a text a hidden meaning or makes it grow when it is read:
 // tags, anchors, aliases, merge keys, directives, explicit keys, several documents. Options.Anchors allows
 // anchors, aliases and tags for files that other programs read too. JSON is YAML in flow style.
 //
