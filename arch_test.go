@@ -98,7 +98,7 @@ var rules = []rule{
 	},
 	{
 		of: is("internal/ruledb"), not: linksRedis, through: true,
-		because: "the database and Redis know nothing of each other: internal/ruleservice writes to both",
+		because: "the database and Redis know nothing about each other: internal/ruleservice writes to both",
 	},
 	{
 		of: is("internal/ruleredis"), not: linksSQL, through: true,
@@ -134,7 +134,7 @@ var rules = []rule{
 	},
 	{
 		of: anyOf(under("internal/api"), under("internal/gateway"), under("internal/grpcapi"), under("internal/rls")), not: anyOf(own("engine"), linksSQL, linksRedis), through: true,
-		because: "doors are handed a penstock.Decider and know nothing of how it decides",
+		because: "doors are handed a penstock.Decider and know nothing about how it decides",
 	},
 	{
 		of: func(p string) bool { return p != "internal/telemetry" && p != "internal/server" && !under("cmd")(p) }, not: linksTelemetry,

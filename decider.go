@@ -85,8 +85,8 @@ type Verdict struct {
 	// rules reserved something, their reservations end at different times: this is the first.
 	ReservedFor time.Duration
 
-	// SettleEarly says that the header of the response decides everything that Reservation holds. Who settles it
-	// before that header is sent can tell the client the corrected numbers. A remote Penstock never says so.
+	// SettleEarly says that the header of the response decides everything that Reservation holds. If it is
+	// settled before that header is sent, the client can be told the corrected numbers. A remote Penstock never sets it.
 	SettleEarly bool
 
 	// OriginalReservation, of a duplicate, names what the original request reserved, even if the duplicate is
@@ -107,7 +107,7 @@ type Metering struct {
 	Fields []string // of the JSON body, or of server-sent events; a.b is b within a
 
 	// Cut is the field whose rules end a response when the limits allow no more than is Reserved: "" if none does. To
-	// go on, renew the reservation with a Cost. If that is denied, end the response.
+	// continue, renew the reservation with a Cost. If that is denied, end the response.
 	Cut      string
 	Reserved int64 // the least that such a rule has reserved; without one, the most that any has
 }

@@ -200,7 +200,7 @@ func TestRecalls(t *testing.T) {
 	}
 }
 
-// However IDs are made up, no more passes in a window than limit and budget together, and no ID is replayed
+// However IDs are invented, no more passes in a window than limit and budget together, and no ID is replayed
 // more often than allowed.
 func TestReplaysAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

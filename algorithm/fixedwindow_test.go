@@ -56,7 +56,7 @@ func TestFixedWindow(t *testing.T) {
 			3s  4 deny 4 0 never 57s   # could never pass: not recorded
 			4s  0 deny 4 0 56s 56s
 			60s 3 pass 3 0 - 60s`},
-		{"clock steps back over the boundary: the later window goes on", perMinute(2), `
+		{"clock steps back over the boundary: the later window continues", perMinute(2), `
 			60s 2 pass 2 0 - 60s
 			59s 1 deny 2 0 61s 61s
 			0s  1 deny 2 0 120s 120s    # just within reach

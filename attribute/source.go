@@ -16,7 +16,7 @@ type Source struct {
 	Certificate CertificatePart // of the verified TLS certificate of the client
 
 	// JSON is a field of a JSON body; a.b is b within a. A request whose body does not have the field, or cannot be
-	// read, has Default: a client must not escape a rule by sending a body that only the server behind can read.
+	// read, has Default: a client must not escape a rule by sending a body that only the upstream server can read.
 	JSON    string
 	Default string
 }

@@ -73,7 +73,7 @@ func (e *Engine) decideBatch(ctx context.Context, store storage.BatchStore, call
 	}
 }
 
-// takeEach is take for a batch. If the store panics, it is unknown how far it came.
+// takeEach is take for a batch. If the store panics, it is unknown which tickets it has decided.
 func takeEach(ctx context.Context, store storage.BatchStore, turns []storage.BatchItem) {
 	err := func() (err error) {
 		defer contain(&err)

@@ -12,6 +12,6 @@
 //
 // Shadow rules do not change the verdict of a request, except that their limits are listed in it.
 //
-// The engine is separate from rules, which know nothing of stores, and from listeners and APIs, which know
+// The engine is separate from rules, which know nothing about stores, and from listeners and APIs, which know
 // how requests arrive but not how they are decided.
 package engine

@@ -40,8 +40,8 @@ type Options struct {
 	// concurrent use.
 	Observe func(*Observation)
 
-	// Failed sees the rules whose conditions about a response could not be evaluated; nil: nothing does. The charge
-	// then stays, and the response is no strike. It must be quick, must not keep its argument, and must be safe for
+	// Failed sees the rules whose conditions about a response could not be evaluated; it may be nil. The charge
+	// then stays, and the response is not a strike. It must be quick, must not keep its argument, and must be safe for
 	// concurrent use.
 	Failed func(*rules.Snapshot, *RuleFailure)
 

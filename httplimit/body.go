@@ -68,9 +68,9 @@ func newBodyPart(parts []attribute.Source) *bodyPart {
 	return b
 }
 
-// read adds the attributes of the body, and leaves the whole body for the next reader. If the body does not tell an
-// attribute, the request has its default: otherwise a body that only the server behind can read would escape the
-// rules. Like a header, a field that is there twice rejects the request.
+// read adds the attributes of the body, and leaves the whole body for the next reader. If the body does not have an
+// attribute, the request has its default: otherwise a body that only the upstream server can read would escape the
+// rules. As with a header, a request that has a field twice is rejected.
 func (b *bodyPart) read(r *Reader, req *http.Request, c *penstock.Call) error {
 	s := jsonscan.New(b.fields, MaxValue, false)
 	var problem *BodyError

@@ -136,11 +136,11 @@ const budgetEvent = "event: error\n" +
 	`data: {"type":"error","error":{"type":"rate_limit_error","code":"rate_limit_exceeded","message":"The token budget is exhausted; the response was cut."}}` + "\n\n"
 
 // usualStep is how much is asked for in advance, so that a stream does not ask the store for every event. What is not
-// used in the end is given back from what was reserved first, so it is at most half of that.
+// used is refunded from the first reservation, so a step is at most half of that.
 const usualStep = 64
 
 // more charges what a stream needs in addition, with some in advance if that is allowed. If the store does not answer,
-// the stream goes on: what it used is settled at the end.
+// the stream continues: what it used is settled at the end.
 func (m *metered) more(needs int64) bool {
 	step := max(m.Reserved/4, min(usualStep, m.Reserved/2))
 	for _, n := range []int64{needs + step, needs} {
@@ -171,7 +171,7 @@ func (l *Limiter) extend(req *http.Request, reservation string, cost int64) (boo
 }
 
 // end ends the body. It returns what the response cost, for a settlement. The handler has returned if isWhole, and
-// otherwise panicked because the client or the server behind has disconnected.
+// otherwise panicked because the client or the upstream server has disconnected.
 func (m *metered) end(isWhole, isUnknown bool) func(field string) (int64, bool) {
 	if m == nil || m.meter == nil {
 		return nil

@@ -88,7 +88,7 @@ func TestCostOfAnAnswer(t *testing.T) {
 		{"nothing is reported: the estimate", `{"max_tokens":30}`, answering(200, text, `{"choices":[]}`), 30, BodyNoUsage},
 		{"nothing is reported, and it was long", `{"max_tokens":30}`, answering(200, stream, chatEvents(50, "")...), 56, BodyNoUsage},
 		{"not JSON", `{}`, answering(200, "text/html", `<p>usage</p>`), 20, BodyNoUsage},
-		{"an error of the server behind", `{}`, answering(400, text, `{"error":{}}`), 0, ""},
+		{"an error of the upstream server", `{}`, answering(400, text, `{"error":{}}`), 0, ""},
 		{"an error that costs", `{}`, answering(500, text, `{"usage":{"total_tokens":7}}`), 7, ""},
 		{"nothing at all", `{}`, answering(200, text), 20, BodyNoUsage},
 		{"by ReadFrom", `{}`, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -211,7 +211,7 @@ func TestStreamIsCutBetweenEvents(t *testing.T) {
 	}
 }
 
-// Without cut the same stream goes on to its end, and the rest of its cost is forgiven.
+// Without cut the same stream runs to its end, and the rest of its cost is forgiven.
 func TestStreamIsNotCut(t *testing.T) {
 	var seen problems
 	l := tokenLimiter(t, "", &seen)

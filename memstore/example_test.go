@@ -90,7 +90,7 @@ func ExampleStore_Settle() {
 	// settle 42 in memory: reservation was already settled or released with another cost
 }
 
-// A double click is charged once; made-up ids get no more than the budget.
+// A double click is charged once; invented ids get no more than the budget.
 func ExampleStore_Take_duplicates() {
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {

@@ -148,7 +148,7 @@ func TestBansAreNotEvicted(t *testing.T) {
 	}
 }
 
-// A client that makes up ids, reservations and permits takes no more memory than there is, refunds no
+// A client that invents ids, reservations and permits takes no more memory than there is, refunds no
 // client's tokens, and blocks no other client.
 func TestFloodOfIDs(t *testing.T) {
 	const victims, budget = 500, 2 << 20

@@ -77,7 +77,7 @@ func (sh *shard) walk(from uint64, now algorithm.Instant, list func(place uint64
 	return looked, 0, false
 }
 
-// A position is how far a listing has come. Tables are sorted by place, the greatest first, so however
+// A position is where a listing continues. Tables are sorted by place, the greatest first, so however
 // slots move between two pages, nothing that stays is left out.
 type position struct {
 	shard int

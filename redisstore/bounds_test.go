@@ -77,7 +77,7 @@ func TestMemoryOfGuards(t *testing.T) {
 	everyKeyExpires(t, server.Addr)
 }
 
-// A client that makes up ids and nonces is recorded as often as it passes, and no more.
+// A client that invents ids and nonces is recorded as often as it passes, and no more.
 func TestFloodOfMadeUpCalls(t *testing.T) {
 	server, store := serve(t)
 	const limit = 5

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// brief is the longest timeout at which a run need not end early when its caller is gone.
+// brief is the longest timeout with which a run need not end early when its caller has left.
 const brief = 50 * time.Millisecond
 
 // A callerDeadline is a context with its caller's deadline but without a timer. The client library sets the

@@ -255,7 +255,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// mute remembers since when Redis has been silent, after the link is gone.
+// mute records since when Redis has been silent, after the link is closed.
 func (s *links) mute(since int64) {
 	s.owesSince.CompareAndSwap(0, max(since, s.heard.Load()))
 }

@@ -63,7 +63,7 @@ rules:
 						t.Errorf("used %d after the change, want %d: %+v", d.Used, test.used, d)
 					}
 					if test.used == 0 {
-						break // the other limit goes on, or starts fresh too
+						break // the other limit continues, or starts fresh too
 					}
 				}
 			})

@@ -119,8 +119,8 @@ func TestCountersOfNumbers(t *testing.T) {
 	}
 }
 
-// A reservation names the numbers it was made with. One that is made up gets no more than max, and one for a limit that
-// there is not is refused.
+// A reservation names the numbers it was made with. A forged one gets no more than max, and one for a limit that does
+// not exist is refused.
 func TestNumbersOfReservations(t *testing.T) {
 	r := compiled(t, `rules: [{name: a, key: [user], limits: [{rate: "{quota}/1h", max: 1000, default: 10}, 7/1d]}]`).Rules[0]
 	for _, test := range []struct{ given, want int64 }{{5, 5}, {1000, 1000}, {1 << 60, 1000}, {-1, 0}} {

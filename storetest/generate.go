@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A generator makes up a trace step by step and watches the answers, because the instants and costs that
-// matter are those at which an answer changes.
+// A generator creates a trace step by step and watches the answers, because the instants and costs that
+// matter are those where an answer changes.
 type generator struct {
 	r          *rand.Rand
 	nodes      int

@@ -65,7 +65,7 @@ func (g guard) hold(nodes []storage.Store, seed uint64, n int) error {
 	})
 }
 
-// A liveTrace is a trace that is made up while it is played for new subjects.
+// A liveTrace is a trace that is generated while it is played for new subjects.
 type liveTrace struct {
 	r     *rand.Rand
 	nodes []storage.Store

@@ -63,7 +63,7 @@ func oneIDOften(t *liveTrace) error {
 	return t.burst(10, budget, replays, 50, func(int) int { return 0 }, 10+budget)
 }
 
-// everyIDFourTimes: a client that makes up ids gets no more than the budget for it.
+// everyIDFourTimes: a client that invents ids gets no more than the budget for it.
 func everyIDFourTimes(t *liveTrace) error {
 	budget := 1 + t.r.Int64N(5)
 	return t.burst(10, budget, 3, 200, func(i int) int { return i / 4 }, 10+budget)

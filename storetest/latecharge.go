@@ -89,7 +89,7 @@ func lateStep(now algorithm.Instant, nonce uint64, amounts ...lateAmount) step {
 	return step{late: c, who: []int{0}}
 }
 
-// late makes up what a node admitted around now, or returns false if no limit can be charged late.
+// late generates what a node admitted around now, or returns false if no limit can be charged late.
 func (g *generator) late() (step, bool) {
 	if again := g.rule.charged; again != nil && often(g.r, 20) { // the same again, or nearly
 		c := *again.late

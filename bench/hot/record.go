@@ -53,7 +53,7 @@ func record(ctx context.Context, addr string, s *rules.Snapshot) (one, many []by
 		all.Go(func() { failures[i] = ask() })
 	}
 	all.Wait()
-	if err := cmp.Or(failures...); err != nil { // all the same
+	if err := cmp.Or(failures...); err != nil { // the first failure
 		return nil, nil, err
 	}
 	return tape.runs()

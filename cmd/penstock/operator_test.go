@@ -171,7 +171,7 @@ func TestTopOnATerminal(t *testing.T) {
 	shows("penstock top", "q quit  s sort: denied")
 	p.searches(t, "u1", 10)
 	shows(`user="u1" (7)`, "70.0%")
-	p.searches(t, "u2", 5) // it goes on
+	p.searches(t, "u2", 5) // it continues
 	shows("60.0%")
 	run("send-keys", "s")
 	shows("s sort: requests")

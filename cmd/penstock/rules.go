@@ -53,7 +53,7 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 	return misused("unknown command %q for %q", args[0], c.CommandPath())
 }
 
-// answered gives an exit code to an error without one: no, if the input is at fault.
+// answered gives an exit code to an error without one: no, if the input is wrong.
 func answered(err error) error {
 	if _, coded := errors.AsType[*exit](err); coded {
 		return err

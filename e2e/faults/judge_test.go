@@ -74,7 +74,7 @@ func (f *figures) countFailures(answers []*answer) {
 func (f *figures) countAdmitted(answers []*answer, fault span, most bound) {
 	known := learn(answers, fault)
 	sent, admitted := map[caller]int{}, map[caller]int{}
-	charged := map[caller]int{} // requests that were denied, and that Redis may have charged all the same
+	charged := map[caller]int{} // denied requests that Redis may have charged anyway
 	for _, a := range answers {
 		if a.err != nil {
 			continue

@@ -167,6 +167,6 @@ func (p *proxy) deliver(to, from *net.TCPConn, wire <-chan packet, swallowed *at
 			break
 		}
 	}
-	for range wire { // its reader goes on until it sees that the connection is closed
+	for range wire { // its reader continues until it sees that the connection is closed
 	}
 }

@@ -171,7 +171,7 @@ func TestHalfResponseIsNoResponse(t *testing.T) {
 	}
 }
 
-// A dyingUpstream does with its connections what it is told to, until it is well.
+// A dyingUpstream treats its connections as configured, until it is healthy.
 type dyingUpstream struct {
 	net.Listener
 	well atomic.Bool

@@ -35,7 +35,7 @@ func newClient(t *testing.T, h2 bool) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 4 * patience}
 }
 
-// A heldUpstream begins to answer and goes on when it is told to.
+// A heldUpstream begins to answer, and continues when the test says so.
 type heldUpstream struct {
 	begun   atomic.Int32
 	release chan struct{}

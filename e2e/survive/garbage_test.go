@@ -20,8 +20,8 @@ type body struct {
 	isGood bool // or could be
 }
 
-// Whatever is sent to the decision API, it is told what is wrong with it: never is it the server's
-// fault.
+// Whatever a client sends to the decision API, the answer says what is wrong with it, and is never a
+// server error.
 func TestDecisionAPITakesNoGarbage(t *testing.T) {
 	n := start(t, setup{config: "upstreams: [{url: \"http://127.0.0.1:1\"}]\n"})
 	var texts []string

@@ -31,7 +31,7 @@ func sameUser() []string {
 		// Refused: which of two is meant, nobody knows.
 		`{"attributes":{"user":"u1","user":"other"}}`, `{"attributes":{"user":"other","user":"u1"}}`, `{"attributes":{"user":"u1","\u0075ser":"other"}}`, `{"attributes":{"user":"other"},"attributes":{"user":"u1"}}`, `{"attributes":{"user":"u1"},"Attributes":{"user":"other"}}`, `{"attributes":{"user":"u1"},"cost":-1}`, `{"attributes":{"user":"u1"},"cost":-9223372036854775808}`, `{"attributes":{"user":"u1"},"cost":1,"cost":0}`, `{"attributes":{"user":"u1"},"cost":0.1}`, `{"attributes":{"user":"u1"},"cost":"0"}`, `{"attributes":{"user":["u1"]}}`, `{"attributes":{"user":"u1"},"limit":1000}`, `{"attributes":{"user":"u1"},"allowed":true}`,
 	}
-	for i := range 40 { // ids that are made up do not help
+	for i := range 40 { // invented ids do not help
 		all = append(all, fmt.Sprintf(`{"attributes":{"user":"u1"},"id":"made-up-%d"}`, i))
 	}
 	return all

@@ -23,7 +23,7 @@ rules:
   - {name: other, key: [], ` + counted + `}
 `
 
-// ruleFor says which rule a path is for, by what its segments say. It knows nothing of Penstock.
+// ruleFor says which rule a path is for, by what its segments say. It knows nothing about Penstock.
 func ruleFor(segments []string) string {
 	switch {
 	case len(segments) > 1 && segments[0] == "admin":

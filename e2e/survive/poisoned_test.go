@@ -153,7 +153,7 @@ func TestPoisonedRedis(t *testing.T) {
 	n.isWell(maxMiB)
 }
 
-// poisonOne lets a client make its state, changes that, and lets the client go on.
+// poisonOne lets a client create its state, changes that state, and lets the client continue.
 func (p *poisonedNode) poisonOne(kind, user string, change func(key string)) {
 	p.t.Helper()
 	p.newKeys()

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The rule of the clients whom attackers would like to ban, or themselves to reset.
+// The rule under which attackers would like to ban others, or reset themselves.
 const roleRules = `
 rules:
   - {name: per-user, key: [user], limits: [{rate: 100/year, algorithm: fixed_window}], penalty: {after: 50, within: 1h, bans: [1h]}}
@@ -100,8 +100,8 @@ func credentials(viewerCookie, operatorCookie string) []credential {
 	return all
 }
 
-// Every route of the running admin API lets in those whom its role says, whatever others show, and
-// however they spell the path. Nothing that they send has an effect, and operators are served on.
+// Every route of the running admin API admits only clients with its role, whatever credentials others
+// send and however they spell the path. Their requests have no effect, and operators are still served.
 func TestAdminRoutesAndRoles(t *testing.T) {
 	n := start(t, setup{rules: roleRules, config: "upstreams: [{url: \"http://127.0.0.1:1\"}]\n"})
 	victim := map[string]string{"user": "victim"}

@@ -40,7 +40,7 @@ func loginSpellings() (all []string, exactly map[string]bool) {
 }
 
 // lenient is how a server reads a path that ignores case, trailing slashes and matrix parameters. It
-// knows nothing of Penstock.
+// knows nothing about Penstock.
 func lenient(target string) string {
 	path, _, _ := strings.Cut(target, "?")
 	var segments []string

@@ -33,7 +33,7 @@ rules:
   - {name: tokens, match: {path: /tokens}, key: [], cost: {attribute: tokens, max: 100}, limits: [{rate: 3/year, algorithm: fixed_window}]}
 `
 
-// A client that makes an expression fail is limited all the same, unless on_error says otherwise, and
+// A client that makes an expression fail is limited anyway, unless on_error says otherwise, and
 // the failures of each rule are counted.
 func TestExpressionsThatFail(t *testing.T) {
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) {})

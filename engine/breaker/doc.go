@@ -17,6 +17,6 @@
 // Nothing is ever retried: an operation that failed may have been charged. There is no timeout here either:
 // that is up to the store, which can set the deadline on its connection.
 //
-// It is separate from the stores, because it knows nothing of Redis, and from the engine, which does not need
+// It is separate from the stores, because it knows nothing about Redis, and from the engine, which does not need
 // to know why its store has not answered.
 package breaker

@@ -36,8 +36,8 @@ func (b *Breaker) recover(z int, cause error, wait time.Duration) {
 	b.closeZone(z)
 }
 
-// closeZone lets operations through again, and then reports it: who is told can rely on it. The next opening is
-// reported after that.
+// closeZone lets operations through again, and only then reports it, so that observers can rely on it. The next
+// opening is reported after that.
 func (b *Breaker) closeZone(z int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

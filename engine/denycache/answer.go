@@ -12,9 +12,9 @@ const (
 	maxCharges = 16
 )
 
-// answerable reports whether the denial of a ticket may go uncounted, provided that those of its groups that
-// have guards are banned. A limit that counts all requests misses this one, which does not matter as it is
-// already over its limit.
+// answerable reports whether the store need not see the denial of a ticket, if all its groups with guards are
+// banned. A limit that counts all requests misses this one, which does not matter because it is already
+// exceeded.
 func answerable(t *storage.Ticket) bool {
 	charges := 0
 	for i := range t.Groups {

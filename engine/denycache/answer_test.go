@@ -90,7 +90,7 @@ func TestAnswersAsTheStore(t *testing.T) {
 			}
 			s.asks(0, func() { s.compare(start+4, g) })
 		},
-		"a group it knows nothing of": func(s *testNode) {
+		"a group it knows nothing about": func(s *testNode) {
 			other := group(hourly(1), 1)
 			other.Subject[8]++
 			s.passes(start, group(hourly(1), 1))

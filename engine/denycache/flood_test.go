@@ -50,8 +50,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// With time between sending, deciding and receiving, a denial ends by the earliest estimate, and the client
-// is told to wait by the latest.
+// With time between sending, deciding and receiving, a denial ends at the earliest estimate, and the client's
+// wait is computed from the latest.
 func TestFarStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const way, window = 100 * time.Millisecond, time.Hour

@@ -70,7 +70,7 @@ func (s *set) find(k key) *entry {
 	return nil
 }
 
-// put stores an entry. If the set is full, it replaces the one asked for longest ago.
+// put stores an entry. If the set is full, it replaces the oldest one.
 func (s *set) put(e entry) {
 	at := s.find(e.key)
 	if at == nil {

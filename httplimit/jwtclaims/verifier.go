@@ -167,8 +167,8 @@ func (o *Options) keys(ctx context.Context) (jwt.Keyfunc, error) {
 	return func(*jwt.Token) (any, error) { return o.Secret, nil }, nil
 }
 
-// Claims returns those of the request's token, for [httplimit.ReaderOptions]. Without a token there
-// are none. A request with two tokens is refused: the server behind might go by the other.
+// Claims returns the claims of the request's token, for [httplimit.ReaderOptions], or none without a
+// token. A request with two tokens is refused: the upstream server might use the other.
 func (v *Verifier) Claims(req *http.Request) (httplimit.Claims, error) {
 	token, err := v.token(req)
 	if err != nil {

@@ -267,8 +267,8 @@ func TestWhereTokensAre(t *testing.T) {
 	}
 }
 
-// A request with two tokens is refused, also where invalid tokens are not: the server behind might go
-// by the other one.
+// A request with two tokens is refused, even where invalid tokens are not: the upstream server might
+// use the other one.
 func TestTwoTokens(t *testing.T) {
 	secret := []byte(strings.Repeat("s", 32))
 	token := sign(t, jwt.SigningMethodHS256, secret, "", jwt.MapClaims{"sub": "u1"})

@@ -249,7 +249,7 @@ func (a *access) resolveToken(people *roster, who *principal) *Problem {
 	return nil
 }
 
-// still reports whether a client may go on with what it has begun: its session is open, and its role is the same.
+// still reports whether a client may continue what it has begun: its session is open, and its role is the same.
 func (a *access) still(ctx context.Context, who *principal) bool {
 	if who.session != nil && !a.sessions.lasts(who.session) {
 		return false

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// A Demo sends requests of made-up clients to the node's own gateway, for trying out a server. Turning it on twice
+// A Demo sends requests of simulated clients to the node's own gateway, for trying out a server. Turning it on twice
 // has no further effect.
 type Demo interface {
 	Turn(on bool)

@@ -38,9 +38,9 @@ func newRoster(p *ruledb.People) *roster {
 	return r
 }
 
-// directory knows the users and tokens in the database. It holds them in memory, so that neither requests with tokens
-// nor guesses of them reach the database, and so that people can go on for a while when it fails. It looks for changes
-// when it is asked and has not looked for rosterFresh.
+// directory knows the users and tokens in the database. It holds them in memory, so that requests with
+// tokens, valid or guessed, do not reach the database, and people can keep working for a while when it fails. When it
+// is used, it checks for changes if the last check is older than rosterFresh.
 type directory struct {
 	open func(context.Context) (*ruledb.DB, error) // nil: there is no database
 	log  func(msg string, args ...any)
@@ -135,7 +135,7 @@ func (d *directory) changed() {
 // readUnlock asks the database for changes, and unlocks reading.
 func (d *directory) readUnlock(ctx context.Context) {
 	defer d.reading.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rosterWait) // a client that hangs up does not spoil it for others
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rosterWait) // others may need the result if this client disconnects
 	defer cancel()
 	d.mu.Lock()
 	known, started := d.known, d.now()

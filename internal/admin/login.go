@@ -71,7 +71,7 @@ func (l *logins) take(ctx context.Context, meter *algorithm.Meter, kind, value s
 		t.Now = penstock.InstantOf(l.now())
 	}
 	var out storage.Outcome
-	if err := l.store.Take(context.WithoutCancel(ctx), &t, &out); err != nil { // a client that hangs up is counted too
+	if err := l.store.Take(context.WithoutCancel(ctx), &t, &out); err != nil { // a client that disconnects is counted too
 		return penstock.Decision{}, refuse(http.StatusServiceUnavailable, Unavailable, "cannot count failed logins")
 	}
 	return out.Decisions[0], nil

@@ -94,7 +94,7 @@ func TestOverview(t *testing.T) {
 	if _, err := io.Copy(io.Discard, one.answer.Body); err != nil {
 		t.Errorf("the stream does not end well with its session: %v", err)
 	}
-	other.until("nodes", "data: ") // it goes on
+	other.until("nodes", "data: ") // it continues
 	s.door.Drain()
 	if _, err := io.Copy(io.Discard, other.answer.Body); err != nil {
 		t.Errorf("the stream does not end well with the server: %v", err)

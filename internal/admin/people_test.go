@@ -184,8 +184,8 @@ func TestAuditNamesPeople(t *testing.T) {
 	}
 }
 
-// While the database is gone, admin.token and those who are known go on, for an hour; changes fail. When it is back,
-// what was changed elsewhere holds.
+// While the database is down, admin.token and known users keep working, for an hour; changes fail. When it is back,
+// changes made elsewhere apply.
 func TestPeopleWithoutTheirDatabase(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)

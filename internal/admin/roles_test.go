@@ -126,7 +126,7 @@ func TestStreamsEndWithTheRole(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(patient):
-			t.Error("the stream goes on")
+			t.Error("the stream continues")
 		}
 		answer.Body.Close()
 		get[admin.NewPassword](s, "PUT", "/v1/users/ann", object("role", "operator"))

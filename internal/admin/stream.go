@@ -23,7 +23,7 @@ type stream struct {
 
 func newStream(x *apiRequest) *stream { return &stream{x, http.NewResponseController(x.w)} }
 
-// begin sends the headers, and reports whether the stream can go on.
+// begin sends the headers, and reports whether the stream can continue.
 func (s *stream) begin() bool {
 	s.w.Header().Set("Content-Type", "text/event-stream")
 	s.w.Header().Set("X-Accel-Buffering", "no") // proxies must pass events on immediately

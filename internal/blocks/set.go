@@ -138,7 +138,7 @@ func (s *Set) inForce() []blocklist.Block {
 
 // Add blocks a key from now on. It replaces an earlier block of the same key, and sets ID, From and the form of the
 // value. The block is enforced by this node at once. unshared are the reasons why other nodes may not know it yet; the
-// exchange goes on.
+// exchange is retried.
 func (s *Set) Add(ctx context.Context, b blocklist.Block, length time.Duration) (_ blocklist.Block, unshared []error, err error) {
 	b.ID, b.From, b.Value = rand.Text()[:12], s.options.Now().UTC().Truncate(time.Millisecond), blocklist.Canonical(b.Value)
 	b.Until = b.From.Add(length)

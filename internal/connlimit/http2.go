@@ -30,7 +30,7 @@ type HTTP2Options struct {
 
 // An HTTP2Listener accepts HTTP/2 connections. It terminates TLS itself, and reads the frame headers of both
 // directions, so it knows which requests are in flight and how much of each has arrived. If the listener it wraps is
-// a Listener, it tells that which connections are idle.
+// a Listener, it reports to it which connections are idle.
 type HTTP2Listener struct {
 	net.Listener
 	options HTTP2Options

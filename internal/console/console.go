@@ -22,8 +22,8 @@ func Built() bool {
 	return err == nil
 }
 
-// Handler serves the console. Files whose names change with their content may be kept for good by a
-// browser, the page itself never. What is no file is a screen, which the page finds.
+// Handler serves the console. Browsers may cache files whose names change with their content
+// forever, but never the page itself. A path that is not a file is a screen, which the page shows.
 func Handler() http.Handler {
 	page := unbuilt
 	if built, err := dist.ReadFile("dist/index.html"); err == nil {

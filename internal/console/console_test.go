@@ -17,7 +17,7 @@ func get(t *testing.T, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// Whatever is no file is the page, which is never kept; hidden files are none.
+// A path that is not a file gets the page, which is never cached. Hidden files are not served.
 func TestScreens(t *testing.T) {
 	page := string(unbuilt)
 	if content, err := dist.ReadFile("dist/index.html"); err == nil {

@@ -15,8 +15,8 @@ const (
 	batchEvery   = 250 * time.Millisecond // how often other nodes send events
 	maxBatch     = 256                    // events of one message; further ones are dropped
 	maxBatchSize = 512 << 10              // bytes of them
-	renewEvery   = 3 * time.Second        // how often this node asks the others to go on
-	lasts        = 15 * time.Second       // how long they go on without being asked
+	renewEvery   = 3 * time.Second        // how often this node asks the others to continue
+	lasts        = 15 * time.Second       // how long they continue without being asked
 	maxFollowers = 8                      // tails of other nodes at a time
 )
 
@@ -74,8 +74,8 @@ func (f *Fleet) Follow(filter traffic.Filter, node string) (*Tail, error) {
 	return t, nil
 }
 
-// renew asks the other nodes to send their requests, again and again: they stop by themselves if this node is gone,
-// and a node that starts later learns of the tail.
+// renew repeatedly asks the other nodes to send their requests: they stop by themselves if this node is down, and
+// a node that starts later learns of the tail.
 func (t *Tail) renew(ctx context.Context, filter traffic.Filter, node string) {
 	ticker := time.NewTicker(renewEvery)
 	defer ticker.Stop()

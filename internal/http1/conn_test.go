@@ -261,7 +261,7 @@ func TestWriteDeadline(t *testing.T) {
 			control.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
 			if _, err := w.Write(part); err != nil {
 				if req.Context().Err() == nil {
-					t.Error("the request goes on")
+					t.Error("the request continues")
 				}
 				failed <- err
 				return

@@ -71,7 +71,7 @@ func (w *response) release() {
 	w.buffer, w.err = nil, errReturned
 	*b = (*b)[:0]
 	buffers.Put(b)
-	if !w.ctx.isWatched() { // nothing waited, so the handler started nothing that goes on
+	if !w.ctx.isWatched() { // nothing waited, so the handler started nothing that still runs
 		w.conn.last = w
 	}
 }

@@ -262,7 +262,7 @@ var responses = map[string]http.HandlerFunc{
 
 var dates = regexp.MustCompile(`(?m)^Date: .* GMT\r$`)
 
-// Whatever a handler does, the client gets what net/http would have sent, and the connection goes on or not as with
+// Whatever a handler does, the client gets what net/http would have sent, and the connection stays open or not as with
 // net/http.
 func TestResponsesAgreeWithNetHTTP(t *testing.T) {
 	for name, handler := range responses {

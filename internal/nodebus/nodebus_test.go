@@ -65,7 +65,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// A message reaches one node or all others, and nobody who lacks the secret. Redis may go away and return.
+// A message reaches one node or all others, and nobody without the secret. Redis may go down and come back.
 func TestMessages(t *testing.T) {
 	for name, start := range map[string]func() (ruleredis.Options, func()){
 		"single": func() (ruleredis.Options, func()) {

@@ -34,7 +34,7 @@ func TestPromises(t *testing.T) {
 	before := promises(t, document)
 	for _, test := range []struct {
 		name, old, new string
-		want           string // "" if clients go on working
+		want           string // "" if clients keep working
 	}{
 		{"nothing", "", "", ""},
 		{"path renamed", `"/items/{id}"`, `"/things/{id}"`, "no longer: POST /items/{id}"},

@@ -52,7 +52,7 @@ func TestAuditCannotBeEdited(t *testing.T) {
 				t.Fatalf("%s:\n%s", statement, cmp.Diff(before, after))
 			}
 		}
-		save(t, db, 2, "c") // and it goes on
+		save(t, db, 2, "c") // and it continues
 	})
 }
 

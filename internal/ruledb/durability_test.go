@@ -246,7 +246,7 @@ func TestAcknowledgedVersionsSurviveTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.check(t, db)
-		l.acknowledged = l.checked // what was saved without an answer was saved all the same
+		l.acknowledged = l.checked // a save without an answer may have been saved anyway
 	}
 	t.Logf("%d kills, %d versions found whole", n, l.checked)
 }

@@ -147,7 +147,7 @@ func TestEntitlementsLikeNaive(t *testing.T) {
 	})
 }
 
-// Nobody who follows the changes misses one, however many write at once.
+// A node that follows the changes misses none, however many clients write at once.
 func TestEntitlementsOfManyWriters(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, source string) {
@@ -184,7 +184,7 @@ func TestEntitlementsOfManyWriters(t *testing.T) {
 	})
 }
 
-// Rows that were deleted long ago are removed. Who has not heard of the deletion reads everything again.
+// Rows that were deleted long ago are removed. A node that missed the deletion reads everything again.
 func TestDeletedEntitlementsArePurged(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, source string) {

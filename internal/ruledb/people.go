@@ -35,8 +35,8 @@ var (
 	// ErrNobody is wrapped if a user or token does not exist.
 	ErrNobody = errors.New("does not exist")
 
-	// ErrRefused is wrapped if a change of people contradicts what is there: the name is taken, somebody else has
-	// made a change since, or no admin would be left.
+	// ErrRefused is wrapped if a change to users or tokens conflicts with existing ones: the name is taken, somebody
+	// else has made a change since, or no admin would be left.
 	ErrRefused = errors.New("refused")
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 )
 
-// demoTraffic sends real requests of made-up clients to this server's own gateway while it is turned on. It
+// demoTraffic sends real requests of simulated clients to this server's own gateway while it is turned on. It
 // exists only if the gateway has no upstream except the demo upstream: it never sends requests to any other
 // server, neither directly nor through the gateway.
 type demoTraffic struct {

@@ -48,7 +48,7 @@ func TestStartWithoutRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := startNode(t, nodetest.OnRedis("single", redis.Addr)+"rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 2))+"}")
-	nodetest.Eventually(t, "the node is ready all the same", func() bool { return n.statusNow().Ready })
+	nodetest.Eventually(t, "the node is ready anyway", func() bool { return n.statusNow().Ready })
 	var allowed int
 	for range 3 {
 		v := n.check(`{"user": "u1"}`)

@@ -330,7 +330,7 @@ func TestFollow(t *testing.T) {
 		n.call(t, "path=/login", "ip=rare")
 		time.Sleep(time.Second)
 		if len(one.Events()) != 2 {
-			t.Error("a closed tail goes on")
+			t.Error("a closed tail continues")
 		}
 		for range 14 {
 			follow(t, n, traffic.Filter{})

@@ -1,9 +1,9 @@
--- Changes what was decided before: settles, releases or renews what a group took, bans its subject
--- by hand, forgets it, undoes what a call took here before it was denied in another slot, charges
--- requests that were admitted without the store, or refunds. Twin of reservation.go.
+-- Changes earlier decisions: settles, releases or renews what a group took, bans or resets its
+-- subject, undoes what a request took here before it was denied in another slot, charges requests
+-- that were admitted without the store, or refunds. Twin of reservation.go.
 --
 -- KEYS     the state of the subject, its reservations (or the record of a late charge), then its logs
---          and leases
+--          and permits
 -- ARGV[1]  the request, packed by settle.go
 -- returns  a status; then allowed and again, now, until, and for each charge ok and its state
 
@@ -43,7 +43,7 @@ if v == nil or v and (string.byte(v) ~= VERSION or (#v - 1) % SLOT ~= 0) then
   v = false -- who asks for a reset wants to be rid of it
 end
 
--- Puts the state of the limit at hand into the subject's value.
+-- Writes the state of the current limit to the subject's value.
 local lasts = 0
 local function put(at, a, b)
   local ttl = at + life - now
@@ -56,7 +56,7 @@ local function save()
   redis.call('SET', KEYS[1], v, 'PX', string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))
 end
 
--- The charges, a fixed number of values each. The plan is what becomes of one if all of them can be settled.
+-- The charges, a fixed number of values each. The plan is what to do with each if all of them can be settled.
 local STRIDE, OFFSET, COST, LIST, OK, AT, A, B, MORE, PLAN = 9, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local c, last = {}, (charges - 1) * STRIDE
 local only_leases, dated = true, true
@@ -90,7 +90,7 @@ local function load(o)
   --@include limit
 end
 
--- The state of the limit at hand, brought up to now.
+-- The state of the current limit, brought up to now.
 local function advance()
   local cost, maxdelay, guard, at, a, b, repaired, passes, lives = 0, 0, nil, 0, 0, 0
   --@include state
@@ -194,7 +194,7 @@ if verb == UNDO and kept and how ~= REPLAY then
   if reservation and string.byte(reservation) == 1 then receipts = {} end -- released before, as lost
 end
 
--- Look at everything first.
+-- Read everything first.
 local acts = kept and closed == 0 and verb ~= RENEW -- settles, releases or undoes
 local allowed, again, held, lost = true, kept and closed == 1, false, false
 for o = 0, last, STRIDE do
@@ -256,14 +256,14 @@ end
 if verb == RENEW and kept and lost then return pack('>B', UNKNOWN) end
 if not kept and not held then again = true end
 
--- Lets a key live at least as long as what was put into it.
+-- Extends the expiry of a key to that of what was written to it.
 local function outlive(key, length)
   local ttl = length / 1000
   ttl = math.max(floor, ttl - ttl % 1 + 2)
   if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, string.format('%.0f', ttl)) end
 end
 
--- Then write. What adds comes first: a server without memory refuses a script's first write or none.
+-- Then write, additions first: a server that is out of memory refuses a script's first write or none.
 local ends = 0
 if verb == UNDO then
   redis.call('HDEL', KEYS[2], hold, nonce)

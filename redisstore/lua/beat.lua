@@ -1,10 +1,10 @@
--- A node says that it is alive, and is told which are.
--- KEYS[1]  nodes by when they were last heard of
--- KEYS[2]  what they say of themselves, by name; versions that know nothing of it count as ever
--- ARGV     the node's name, for how many seconds it is believed, what it says of itself; of those
---          told: how many, the longest name, the longest saying
--- Returns  how many there are; then of each its name, how many seconds ago it was heard of, and what
---          it says, '' if nothing
+-- Records a node's heartbeat, and returns the nodes that are alive.
+-- KEYS[1]  nodes, scored by the time of their last heartbeat
+-- KEYS[2]  the nodes' descriptions of themselves, by name; versions without one are counted as before
+-- ARGV     the node's name, for how many seconds its heartbeat is valid, its description; bounds of the
+--          answer: how many nodes, the longest name, the longest description
+-- Returns  how many there are; then for each its name, the age of its heartbeat in seconds, and its
+--          description, '' if it has none
 local now = tonumber(redis.call('TIME')[1])
 local within = tonumber(ARGV[2])
 redis.call('ZADD', KEYS[1], now, ARGV[1])
@@ -13,7 +13,7 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], now + within, '+inf')
 redis.call('PEXPIRE', KEYS[1], within * 2000)
 local count = redis.call('ZCARD', KEYS[1])
 
--- The count must not suffer from what is wrong here: if this is no hash, it gets to be one.
+-- Bad data here must not affect the count: if this is not a hash, it is replaced.
 if type(redis.pcall('HSET', KEYS[2], ARGV[1], ARGV[3])) == 'table' then
   redis.call('DEL', KEYS[2])
   redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])

@@ -1,5 +1,5 @@
--- Twin of concurrency.go. Leases are a sorted set: expiry by the nonce that took it. A negative score
--- is a tombstone: the nonce's take was given up and takes nothing if it arrives before -score.
+-- Twin of concurrency.go. Permits are a sorted set of nonces, scored by expiry. A negative score is a
+-- tombstone: the request of that nonce was abandoned, and takes nothing if it arrives before -score.
 
 -- Returns nil if the key holds something else.
 function open_leases(key, nonce)
@@ -24,7 +24,7 @@ function weigh_leases(leases, now, cost)
   return live < count or leases.held
 end
 
--- Takes the lease, or not, as its ticket was decided and returns the summary (at, a, b).
+-- Takes the permit if its ticket was allowed, and returns the summary (at, a, b).
 function finish_leases(leases, now, cost, passes, taken, writes, floor)
   local key, live, latest = leases.key, leases.live, now + window
   local expiry = string.format('%.0f', latest)

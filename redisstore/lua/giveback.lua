@@ -1,5 +1,5 @@
--- How to give back a part of what was charged at an instant: the elements from first on,
--- rewritten. Returns nil if there is nothing to give back, as that instant has left the window.
+-- How to refund part of what was charged at an instant: the elements from first on, rewritten.
+-- Returns nil if there is nothing to refund, because that instant has left the window.
 -- Twin of Meter.ResettleLog.
 local function plan_give_back(log, at, back)
   if log.empty or log.repaired then return nil end
@@ -33,7 +33,7 @@ local function plan_give_back(log, at, back)
   return plan
 end
 
--- Keeps the elements from base on up to those of the plan, and puts these behind them.
+-- Keeps the elements from base up to those of the plan, and appends the plan's.
 local function rewrite_log(log, base, plan)
   redis.call('LTRIM', log.key, base, plan.first - 1)
   for i = 1, #plan.elements, 1000 do

@@ -1,9 +1,9 @@
--- What guards a group: twin of penalty.go and dedup.go, and what reservation.go keeps.
+-- The guards of a group: twin of penalty.go and dedup.go, and the records of reservation.go.
 --
 --   record       first 7 | replays 1 | departs 7 | nonce 8
 --   reservation  a field of a hash, under its nonce: closed 1 | until 7 | receipts
 --   hold         another, of nine bytes: record 1 | until 7 | replaced record 23, if so | receipts
---   tombstone    another, the nonce and LOST: 0 | until 7. Its take was given up and takes nothing
+--   tombstone    another, the nonce and LOST: 0 | until 7. Its request was abandoned and takes nothing
 --   receipt      fingerprint 7 | at 7 | cost 6
 
 local REMEMBERS, RESERVES, SPENDS, HOLDS = 4, 8, 16, 32 -- bits of a guard; 1 is alone, 2 a penalty
@@ -12,7 +12,7 @@ local FIRST, REPLAY, AGAIN = 1, 2, 3 -- what a hold says of the record: made, co
 
 local function has(guard, bit) return guard.bits % (2 * bit) >= bit end
 
--- Reads what is said about the guard at pos, and finds its record. Returns where the next thing begins.
+-- Reads the guard at pos of the request, and finds its record. Returns the position after it.
 function open_guard(guard, at)
   guard.spends = has(guard, SPENDS)
   guard.departed, guard.high, guard.low, guard.departs = 0, 0, 0, 0
@@ -46,7 +46,7 @@ function open_guard(guard, at)
   return at
 end
 
--- Sets a field of a hash, and sees to it that the hash lives as long as the field.
+-- Sets a field of a hash, and extends the expiry of the hash to that of the field.
 local function keep(key, field, text, lasts, now, floor)
   redis.call('HSET', key, field, text)
   if floor == 0 then -- tidy up a little: fields do not expire by themselves
@@ -60,7 +60,7 @@ local function keep(key, field, text, lasts, now, floor)
   if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, string.format('%.0f', ttl)) end
 end
 
--- Whether the group repeats a call, if its subject may have repeats at all.
+-- Whether the group is a duplicate, if its subject may have duplicates at all.
 function recalls(guard, now)
   return not guard.banned and guard.record and guard.first <= now + guard.ttl and now < guard.first + guard.ttl
     and guard.replays < guard.most
@@ -69,7 +69,7 @@ end
 --@include strike
 --@include usage
 
--- How much a cost that must be recorded takes of the limit at hand.
+-- How much of the current limit a cost takes that must be recorded.
 function amount_of(list, cost, at, a, b, now, taken)
   if not taken then return cost end
   local used, reach = usage(list, at, a, b, now)

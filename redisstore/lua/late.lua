@@ -1,6 +1,6 @@
 -- Charges requests that were admitted without the store. Twin of latecharge.go.
 
--- Adds a late counter, dated from, to the state of the limit at hand, which is up to date.
+-- Adds a late counter, dated from, to the state of the current limit, which is up to date.
 local function add_late(at, a, b, from, more, previous)
   if kind == COUNTER then
     if from < at then
@@ -47,7 +47,7 @@ local function late_entries(log, offset, n)
   return ats, costs
 end
 
--- What it takes to insert them: the elements from first on, rewritten.
+-- How to insert them: the elements from first on, rewritten.
 local function plan_late(log, ats, costs)
   local k, old, total, first = #ats, {}, 0, 1
   if log.repaired then

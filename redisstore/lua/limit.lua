@@ -1,4 +1,4 @@
--- Loads the limit of the item at o, unless it is the one at hand.
+-- Loads the limit of the item at o, unless it is the current one.
 if c[o + OFFSET] ~= loaded then
   loaded = c[o + OFFSET]
   kind, flags, fingerprint, count, capacity, window, tick, ticks, full, most, drain, life, code =

@@ -1,4 +1,4 @@
--- A command that may find something else under the key than we put there. Returns nil then.
+-- Runs a command on a key that may hold something that Penstock did not write. Returns nil if so.
 function look(...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then

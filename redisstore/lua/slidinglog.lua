@@ -32,8 +32,8 @@ local function log_entry(log, i)
   return struct.unpack('>I7I6', element)
 end
 
--- The last entry from lo on that has left the window (at <= cutoff) or, given a total, behind
--- which more than `above` was spent. lo is known to be one. Gallops: the answer is mostly near.
+-- The last entry from lo on that has left the window (at <= cutoff) or, given a total, after
+-- which more than `above` was spent. lo is one. Gallops, because the answer is usually near.
 local function last_entry(log, lo, cutoff, total, above)
   local step, hi = 1, nil
   while not hi or hi - lo > 1 do
@@ -65,8 +65,8 @@ function weigh_log(log, now, cost)
   return log.sum + cost <= count
 end
 
--- What adds comes before what removes: a server without memory refuses a script's first write or
--- none.
+-- Additions come before removals: a server that is out of memory refuses a script's first write
+-- or none.
 local function write_log(log, cost, now, floor)
   local key, total = log.key, log.total
   if log.repaired then
@@ -91,7 +91,7 @@ local function write_log(log, cost, now, floor)
   redis.call('PEXPIRE', key, math.max(floor, ttl - ttl % 1 + 2))
 end
 
--- Records the amount as its ticket was decided and returns the summary (at, a, b). cost is what
+-- Records the amount that the decision calls for, and returns the summary (at, a, b). cost is what
 -- would have to pass.
 function finish_log(log, count_denied, now, cost, amount, passes, taken, writes, floor)
   local newest, sum, wait = log.newest, log.sum, 0
@@ -102,7 +102,7 @@ function finish_log(log, count_denied, now, cost, amount, passes, taken, writes,
     if not taken then amount = math.min(amount, count) end
     newest, sum = log.at, sum + amount
     if not taken and not log.empty and not log.repaired then
-      -- Of what was denied, no more is kept than makes one above the limit.
+      -- Denied costs are recorded only up to one above the limit.
       total = (total + amount) % WRAP
       log.base = last_entry(log, log.base, nil, total, count)
       local _, base = log_entry(log, log.base)

@@ -3,7 +3,7 @@
 if not v or (#v == 1 + SLOT and sub(v, 2, 8) == fingerprint) then -- no other slot is in it
   v = pack('>Bc7I7BI7I5', VERSION, fingerprint, at, code, a, b)
 else
-  -- Other slots stay, except those of limits no longer in use that say nothing any more.
+  -- Other slots stay, except expired ones of limits that are no longer in use.
   local slots = {pack('>Bc7I7BI7I5', VERSION, fingerprint, at, code, a, b)}
   for p = 2, #v, SLOT do
     local print, since, lives = read('>c7I7B', v, p)

@@ -1,5 +1,5 @@
--- The state after a strike. The penalty is at hand as a limit: count strikes within a window, and
--- capacity is the number of bans that follow it.
+-- The state after a strike. The penalty is loaded as the current limit: count is strikes within a
+-- window, and capacity is the number of bans that follow it.
 function strike(at, a, b, now)
   local strikes, level = b % 16384, (b - b % 16384) / 16384 % 16
   local last = math.max(now, at)

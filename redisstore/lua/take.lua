@@ -1,15 +1,15 @@
 -- Decides a batch of tickets in one run. Twin of ticket.go.
 --
--- KEYS     the states of all subjects, then everything else: logs, leases, records, reservations
+-- KEYS     the states of all subjects, then everything else: logs, permits, records, reservations
 -- ARGV[1]  the request, packed by wire.go
 -- returns  the reply, packed: now, then for each ticket a status and its items' states
 --
--- The items of a group are its penalty, the budget of its repeats, and its charges.
+-- The items of a group are its penalty, the budget of its duplicates, and its charges.
 --
 -- A subject's fixed-size states share one value: a version byte, then slots of 27 bytes
 --   fingerprint 7 | at 7 | life code 1 | a 7 | b 5
 --
--- Redis does not roll back: everything that can fail is looked at before the first write.
+-- Redis does not roll back: everything that can fail is read before the first write.
 
 local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LOG, LEASES, PENALTY = 1, 2, 3, 4, 6, 7, 8, 9
 local VERSION, SLOT, HOUR = 1, 27, 3600000
@@ -24,10 +24,10 @@ local request = ARGV[1]
 local clock = redis.call('TIME') -- once: two readings in one run may differ
 clock = clock[1] * 1000000 + clock[2]
 local subjects, tickets, extras, pos = read('>HHBI4', request)
--- The limit at hand, and where it stands in the request.
+-- The current limit, and its position in the request.
 local loaded, kind, flags, fingerprint, count, capacity, window, tick, ticks, full, most, drain, life, code
 
--- Functions cost a run that does not need them more than a decision.
+-- Creating these functions costs more than a decision, so runs that do not need them skip them.
 local look, open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
 local open_guard, recalls, strike, amount_of, finish_guard
 if #KEYS > subjects then
@@ -188,7 +188,7 @@ for _ = 1, tickets do
           amount = amount_of(list, amount, at, a, b, now, all)
           c[o + AMOUNT] = amount
         end
-        -- A peek writes nothing, nor does a cost that could never pass.
+        -- A peek and a cost that could never pass write nothing.
         local writes, write = cost > 0 and cost <= capacity, false
         if guard then
           if form == PENAL then
@@ -225,7 +225,7 @@ for _ = 1, tickets do
         end
         c[o + AT], c[o + A], c[o + B] = at, a, b
         if write or c[o + SHORT] then
-          -- What was only looked at stays as it is, and is kept for as long as its limit needs.
+          -- State that was only read stays unchanged, and is kept for as long as its limit needs.
           if not write then at, a, b = spread(c[o + SHORT]) end
           local v, ttl = value[key], at + life - now
           --@include slot

@@ -1,4 +1,4 @@
--- How much of the limit at hand a state uses, and how much it could at most, overdraft included.
+-- How much of the current limit a state uses, and the most it could use, overdraft included.
 local function usage(list, at, a, b, now)
   if list then return list.sum, most end
   if kind == BUCKET then

@@ -1,12 +1,12 @@
--- The fixed-size algorithms, set into take.lua where a charge is weighed. In place rather than as
--- functions: a script creates its functions again in every run, and that would cost a lone call as
--- much as the decision itself.
+-- The fixed-size algorithms, inlined in take.lua where a charge is weighed. They are not functions,
+-- because a script creates its functions again in every run, and that would cost a single request
+-- as much as the decision itself.
 --
 -- In:   the limit's numbers, now, cost, maxdelay, and the state at, a, b
 -- Out:  passes, the state brought up to now, and repaired
 --
--- A state after now by one window at most is a clock that stepped back: time stands still.
--- Further ahead a wrong clock wrote it: it gets the current time, which is kept even if denied.
+-- A state at most one window ahead of now means that the clock stepped back: time stands still.
+-- One further ahead was written by a wrong clock: it gets the current time, even if denied.
 -- All numbers are whole and below 2^53, where x - x % 1 is the exact quotient of a division.
 
 if kind == BUCKET or kind == LEAKY then -- twin of tokenbucket.go, leakybucket.go
@@ -49,7 +49,7 @@ elseif kind == COUNTER then -- twin of slidingcounter.go; a is the current count
     local gone = (now - at) / tick
     left = left - (gone - gone % 1)
   end
-  -- Where the sum is not exact it is far above full.
+  -- If the sum is not exact, it is far above full.
   passes = b * left + (a + cost) * ticks <= full
 elseif kind == WINDOW or kind == CALENDAR then -- twin of fixedwindow.go, calendar.go
   local start

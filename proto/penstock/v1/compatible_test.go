@@ -91,7 +91,7 @@ func TestPromises(t *testing.T) {
 	before := promises(penstockv1.File_penstock_v1_decisions_proto)
 	for name, test := range map[string]struct {
 		change func(*descriptorpb.FileDescriptorProto)
-		want   string // "" if clients go on working
+		want   string // "" if clients keep working
 	}{
 		"nothing":          {func(*descriptorpb.FileDescriptorProto) {}, ""},
 		"field removed":    {func(f *descriptorpb.FileDescriptorProto) { m := f.MessageType[0]; m.Field = m.Field[:len(m.Field)-1] }, "no longer: penstock.v1."},

@@ -19,7 +19,7 @@ var (
 	lastToken  = regexp.MustCompile(`[\w]+\s*$|[^\w\s]+\s*$`)
 )
 
-// instead lists what people write who know another language, and what CEL has in its place.
+// instead maps words of other languages to the operators of CEL.
 var instead = map[string]string{"and": "&&", "or": "||", "not": "!", "AND": "&&", "OR": "||", "NOT": "!"}
 
 // inWords says what is wrong at a place of an expression, and what would be right. before is the text up to there.

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// crowd is how many candidates share a drawer (a node of the tree) before it is divided.
+// crowd is how many candidates share a node of the tree before it is split.
 const crowd = 8
 
 // maxCopies bounds in how many divisions of a drawer the same conditions are filed, because they may list several

@@ -8,7 +8,7 @@ import { Trouble, useLoad } from './load'
 // none is set once the server has said that it has no demo.
 const none = signal(false)
 
-// DemoTraffic turns made-up clients on and off, if there are any. With whileOn it is shown only while they send
+// DemoTraffic turns simulated clients on and off, if there are any. With whileOn it is shown only while they send
 // requests.
 export function DemoTraffic({ whileOn = false }: { whileOn?: boolean }) {
   const demo = useLoad(none.value ? null : '/v1/demo', { every: 2000 })
