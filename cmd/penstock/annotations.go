@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,12 +50,8 @@ func newAnnotationsAddCommand(a *app) *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			n.Text = strings.Join(args, " ")
-			client, err := server.client(a)
+			told, err := fetch[admin.Annotation](c.Context(), a, &server, http.MethodPost, "/v1/annotations", n)
 			if err != nil {
-				return err
-			}
-			var told admin.Annotation
-			if err := client.ask(c.Context(), http.MethodPost, "/v1/annotations", n, &told); err != nil {
 				return err
 			}
 			if a.json() {
@@ -81,28 +77,20 @@ func newAnnotationsListCommand(a *app) *cobra.Command {
   penstock annotations list -o json | jq -r '.annotations[] | [.at, .text] | @tsv'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := server.client(a)
+			query := url.Values{"last": {last}, "rule": {rule}}
+			found, err := fetch[admin.Annotations](c.Context(), a, &server, http.MethodGet, "/v1/annotations?"+query.Encode(), nil)
 			if err != nil {
-				return err
-			}
-			var found admin.Annotations
-			asked := url.Values{"last": {last}, "rule": {rule}}
-			if err := client.ask(c.Context(), http.MethodGet, "/v1/annotations?"+asked.Encode(), nil, &found); err != nil {
 				return err
 			}
 			if found.Problem != "" {
 				a.warn(found.Problem)
 			}
-			if a.json() {
-				return a.writeJSON(found)
-			}
-			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "ID\tAT\tRULE\tAUTHOR\tTEXT")
-			for _, n := range found.Annotations {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", n.ID, n.At.UTC().Format(time.RFC3339),
-					spelling.Printable(n.Rule), spelling.Printable(n.Author), spelling.Printable(string(n.Text)))
-			}
-			return table.Flush()
+			return a.show(found, "ID\tAT\tRULE\tAUTHOR\tTEXT", "", func(table io.Writer) {
+				for _, n := range found.Annotations {
+					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", n.ID, n.At.UTC().Format(time.RFC3339),
+						spelling.Printable(n.Rule), spelling.Printable(n.Author), spelling.Printable(string(n.Text)))
+				}
+			})
 		},
 	}
 	server.add(c)
@@ -120,12 +108,8 @@ func newAnnotationsDeleteCommand(a *app) *cobra.Command {
 		Example: `  penstock annotations delete RIQ4P7MVXZ3A`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := server.client(a)
+			told, err := fetch[admin.DeletedAnnotation](c.Context(), a, &server, http.MethodDelete, "/v1/annotations/"+url.PathEscape(args[0]), nil)
 			if err != nil {
-				return err
-			}
-			var told admin.DeletedAnnotation
-			if err := client.ask(c.Context(), http.MethodDelete, "/v1/annotations/"+url.PathEscape(args[0]), nil, &told); err != nil {
 				return err
 			}
 			if a.json() {
