@@ -87,7 +87,7 @@ func (m *Meter) record(log []Entry, w LogWeight, cost int64, denied bool) []Entr
 		log = log[:copy(log, log[dead:])]
 		w.First = 1
 	}
-	if spent(log) {
+	if isGivenBack(log) {
 		log = log[:len(log)-1]
 		w.First = min(w.First, len(log))
 	}
@@ -101,8 +101,8 @@ func (m *Meter) record(log []Entry, w LogWeight, cost int64, denied bool) []Entr
 	return log
 }
 
-// spent reports whether the newest entry was given back entirely.
-func spent(log []Entry) bool {
+// isGivenBack reports whether the newest entry was given back entirely.
+func isGivenBack(log []Entry) bool {
 	n := len(log)
 	return n > 1 && log[n-1].Value == log[n-2].Value
 }
@@ -114,7 +114,7 @@ func (m *Meter) LogState(log []Entry, now Instant, cost int64, passes bool) Stat
 		return State{}
 	}
 	s := State{At: log[len(log)-1].At, Used: w.Sum}
-	if spent(log) {
+	if isGivenBack(log) {
 		s.At = log[len(log)-2].At
 	}
 	if w.Repaired { // not recorded: a peek

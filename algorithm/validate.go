@@ -174,24 +174,24 @@ func (c *limitCheck) fits() {
 	l := c.limit
 	switch l.Algorithm {
 	case SlidingWindowCounter:
-		c.product("count", l.Count, l.Count, 0)
+		c.checkProduct("count", l.Count, l.Count, 0)
 	case TokenBucket:
 		field, value := "burst", l.Burst
 		if value == 0 {
 			field, value = "count", l.Count
 		}
 		if l.Refill == Continuous {
-			c.product(field, value, l.capacity(), 0)
+			c.checkProduct(field, value, l.capacity(), 0)
 		}
 		c.drain(field, value, 0)
 	case LeakyBucket:
-		c.product("queue", l.Queue, l.capacity(), 1)
+		c.checkProduct("queue", l.Queue, l.capacity(), 1)
 		c.drain("queue", l.Queue, 1)
 	}
 }
 
-// product checks capacity × window in ticks; extra is how much capacity exceeds the field.
-func (c *limitCheck) product(field string, value, capacity, extra int64) {
+// checkProduct checks capacity × window in ticks; extra is how much capacity exceeds the field.
+func (c *limitCheck) checkProduct(field string, value, capacity, extra int64) {
 	ticks := int64(c.limit.Window / c.limit.unit())
 	if most := int64(maxProduct-1) / ticks; capacity > most {
 		c.fail(field, value, "is too large to be exact over %v; at most %d", c.limit.Window, most-extra)

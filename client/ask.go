@@ -17,8 +17,8 @@ import (
 // maxReply bounds the reply to a thousand requests under many rules.
 const maxReply = 64 << 20
 
-// ask sends one HTTP request and returns the body of the reply.
-func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte, most int) ([]byte, error) {
+// send sends one HTTP request and returns the body of the reply.
+func (h *HTTP) send(ctx context.Context, method string, at []string, body []byte, most int) ([]byte, error) {
 	if len(body) > most {
 		return nil, fmt.Errorf("%w: the request has %d bytes; at most %d", penstock.ErrInvalid, len(body), most)
 	}

@@ -100,7 +100,7 @@ func (h *HTTP) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict
 	if c.Reserve {
 		at[1] = "reserve"
 	}
-	reply, err := h.ask(ctx, http.MethodPost, at, wire.AppendCall(nil, c), wire.MaxBody)
+	reply, err := h.send(ctx, http.MethodPost, at, wire.AppendCall(nil, c), wire.MaxBody)
 	if err == nil {
 		err = unreadable(wire.ParseVerdict(reply, remote.Now(), v))
 	}
@@ -118,7 +118,7 @@ func (h *HTTP) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict
 // must have the same length.
 func (h *HTTP) DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	together := func(b remote.Batch) error {
-		reply, err := h.ask(ctx, http.MethodPost, []string{"v1", "check", "batch"}, wire.AppendBatch(nil, b.Calls), wire.MaxBatchBody)
+		reply, err := h.send(ctx, http.MethodPost, []string{"v1", "check", "batch"}, wire.AppendBatch(nil, b.Calls), wire.MaxBatchBody)
 		if err == nil {
 			err = unreadable(wire.ParseResults(reply, remote.Now(), b.Verdicts, b.Errs))
 		}
@@ -141,7 +141,7 @@ func (h *HTTP) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock
 	if err != nil {
 		return fmt.Errorf("%v a reservation: %w", c.Verb, err)
 	}
-	reply, err := h.ask(ctx, method, at, body, wire.MaxBody)
+	reply, err := h.send(ctx, method, at, body, wire.MaxBody)
 	if err == nil {
 		err = unreadable(wire.ParseVerdict(reply, remote.Now(), v))
 	}

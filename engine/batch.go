@@ -68,7 +68,7 @@ func (e *Engine) decideBatch(ctx context.Context, store storage.BatchStore, call
 			w.turn, turns = turns[0], turns[1:]
 			errs[i] = e.finish(ctx, &verdicts[i], w, w.turn.Err)
 		}
-		e.tell(&calls[i], &verdicts[i], w, errs[i])
+		e.tellObserver(&calls[i], &verdicts[i], w, errs[i])
 		e.works.Put(w)
 	}
 }
@@ -76,7 +76,7 @@ func (e *Engine) decideBatch(ctx context.Context, store storage.BatchStore, call
 // takeEach is take for a batch. If the store panics, it is unknown which tickets it has decided.
 func takeEach(ctx context.Context, store storage.BatchStore, turns []storage.BatchItem) {
 	err := func() (err error) {
-		defer contain(&err)
+		defer recoverPanic(&err)
 		store.TakeEach(ctx, turns)
 		return nil
 	}()

@@ -59,8 +59,8 @@ func (b *lateCharges) shard(s *storage.Subject) *lateChargeShard {
 	return &b.shards[binary.LittleEndian.Uint64(s[8:])%bookShards]
 }
 
-// enter records an admission at an instant of the store's clock.
-func (b *lateCharges) enter(s storage.Subject, m *algorithm.Meter, cost int64, now penstock.Instant) {
+// add records an admission at an instant of the store's clock.
+func (b *lateCharges) add(s storage.Subject, m *algorithm.Meter, cost int64, now penstock.Instant) {
 	if b.charger == nil || cost == 0 || !m.CanChargeLate() {
 		return
 	}
@@ -179,8 +179,8 @@ func (b *lateCharges) forget(s storage.Subject, before penstock.Instant) {
 	}
 }
 
-// owed returns how much of a limit is recorded for a key and so missing in the shared counter.
-func (b *lateCharges) owed(s *storage.Subject, m *algorithm.Meter, now penstock.Instant) (used int64) {
+// amount returns how much of a limit is recorded for a key and so missing in the shared counter.
+func (b *lateCharges) amount(s *storage.Subject, m *algorithm.Meter, now penstock.Instant) (used int64) {
 	if b.pages.Load() == 0 {
 		return 0
 	}

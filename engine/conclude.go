@@ -82,7 +82,7 @@ func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penst
 	e.echoSettled(echoed, &s, &out)
 	if t.booked && c.Verb == penstock.Settle && out.Allowed && !out.Again && !t.isShadow() {
 		for _, charge := range s.Charges {
-			e.books.enter(t.subject, charge.Meter, charge.Cost, out.Now)
+			e.books.add(t.subject, charge.Meter, charge.Cost, out.Now)
 		}
 	}
 	t.report(v, &s, &out, policies)
@@ -193,7 +193,7 @@ func (e *Engine) giveUpPlaces(ctx context.Context, w *workspace, store penstock.
 
 // settle asks a store, and turns a panic into an error.
 func (e *Engine) settle(ctx context.Context, settler storage.Settler, s *storage.Settlement, out *storage.SettleOutcome) (err error) {
-	defer contain(&err)
+	defer recoverPanic(&err)
 	if e.now != nil {
 		s.Now = e.now()
 	}

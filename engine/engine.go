@@ -197,9 +197,9 @@ func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdi
 	defer e.works.Put(w)
 	settled, err := e.prepare(e.rules.Load(), c, v, w)
 	if !settled {
-		err = e.finish(ctx, v, w, e.ask(ctx, &w.turn))
+		err = e.finish(ctx, v, w, e.takeShared(ctx, &w.turn))
 	}
-	e.tell(c, v, w, err)
+	e.tellObserver(c, v, w, err)
 	return err
 }
 
@@ -257,7 +257,7 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *workspace, 
 	case err == nil:
 		v.Reason = penstock.ReasonNoRule
 		e.fill(ctx, v, w, e.store, penstock.QualityExact)
-		e.echo(w)
+		e.updateLocal(w)
 	case errors.Is(err, penstock.ErrInvalid):
 		v.Now = e.instant() // the verdict denies, as initialised
 	case errors.Is(err, storage.ErrFull):
@@ -268,13 +268,13 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *workspace, 
 	default:
 		e.releaseLost(&w.turn.Ticket, err)
 		w.uncharged = errors.Is(err, storage.ErrNotTaken)
-		e.without(v, w)
+		e.decideWithoutStore(v, w)
 	}
 	return err
 }
 
-// ask asks the shared store to decide a ticket.
-func (e *Engine) ask(ctx context.Context, t *storage.BatchItem) error {
+// takeShared asks the shared store to decide a ticket.
+func (e *Engine) takeShared(ctx context.Context, t *storage.BatchItem) error {
 	if err := e.books.settle(ctx, t.Ticket.Groups); err != nil {
 		return err
 	}
@@ -284,12 +284,12 @@ func (e *Engine) ask(ctx context.Context, t *storage.BatchItem) error {
 
 // take asks a store, and turns a panic into an error: a store that panics has not answered.
 func take(ctx context.Context, store penstock.Store, t *storage.BatchItem) (err error) {
-	defer contain(&err)
+	defer recoverPanic(&err)
 	return store.Take(ctx, &t.Ticket, &t.Outcome)
 }
 
-// contain turns a panic of a store into an error. It is deferred.
-func contain(err *error) {
+// recoverPanic turns a panic of a store into an error. It is deferred.
+func recoverPanic(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %w", penstock.ErrUnavailable, newPanicError(p))
 	}
@@ -305,7 +305,7 @@ func newPanicError(value any) *PanicError { return &PanicError{value, debug.Stac
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-func (e *Engine) tell(c *penstock.Call, v *penstock.Verdict, w *workspace, err error) {
+func (e *Engine) tellObserver(c *penstock.Call, v *penstock.Verdict, w *workspace, err error) {
 	w.observation = Observation{
 		Call: c, Verdict: v, Err: err, Rules: w.snapshot, Matched: w.matched.Rules, Failures: w.failures,
 		Block: w.block, Fallbacks: w.fallbacks, Beyond: w.beyond,

@@ -46,7 +46,7 @@ func (b *lateCharges) charge(ctx context.Context, s storage.Subject) error {
 }
 
 func (b *lateCharges) send(ctx context.Context, c *storage.LateCharge) (err error) {
-	defer contain(&err)
+	defer recoverPanic(&err)
 	late := *c // a copy, as other goroutines may be sending it
 	if b.now != nil {
 		late.Now = b.now()
@@ -154,7 +154,7 @@ func (b *lateCharges) run() {
 		case <-b.stop:
 			return
 		}
-		s, there := b.any()
+		s, there := b.pickAny()
 		if !there && b.rest() {
 			return
 		}
@@ -180,8 +180,8 @@ func (b *lateCharges) rest() bool {
 	return !b.running
 }
 
-// any returns a random key with something to charge: on a Redis Cluster, some keys may fail for a long time.
-func (b *lateCharges) any() (s storage.Subject, there bool) {
+// pickAny returns a random key with something to charge: on a Redis Cluster, some keys may fail for a long time.
+func (b *lateCharges) pickAny() (s storage.Subject, there bool) {
 	first := rand.IntN(bookShards)
 	for i := range bookShards {
 		sh := &b.shards[(first+i)%bookShards]
@@ -258,7 +258,7 @@ func (e *Engine) book(w *workspace) {
 		}
 		limits := w.asked[i].limits.Meters
 		for j := range g.Charges {
-			e.books.enter(g.Subject, limits[j], g.Charges[j].Cost, w.turn.Outcome.Now)
+			e.books.add(g.Subject, limits[j], g.Charges[j].Cost, w.turn.Outcome.Now)
 		}
 	}
 }

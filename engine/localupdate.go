@@ -34,8 +34,8 @@ func countsHere(r *rules.Rule) bool {
 	return r.OnStoreError == rules.FailLocal || r.OnStoreError == rules.FailDivided
 }
 
-// echo updates the local store with the answer of the shared one.
-func (e *Engine) echo(w *workspace) {
+// updateLocal updates the local store with the answer of the shared one.
+func (e *Engine) updateLocal(w *workspace) {
 	out := &w.turn.Outcome
 	if e.local == nil || out.Cached {
 		return
@@ -53,7 +53,7 @@ func (e *Engine) echo(w *workspace) {
 		case !countsHere(r):
 		case g.Leased || g.Returnable:
 			if own {
-				x.tell(e, shares, r, g.Subject, g.Charges, w.turn.Ticket.Now, w.turn.Ticket.MaxDelay)
+				x.chargeEach(e, shares, r, g.Subject, g.Charges, w.turn.Ticket.Now, w.turn.Ticket.MaxDelay)
 			}
 		case len(out.States) == len(out.Decisions):
 			x.learn(e, shares, r, g, states, own)
@@ -68,14 +68,14 @@ func (x *localUpdate) learn(e *Engine, shares *nodeShares, r *rules.Rule, g *sto
 	for j := range g.Charges {
 		c := &g.Charges[j]
 		if c.Meter.Kind == algorithm.KindLog && own {
-			x.tell(e, shares, r, g.Subject, g.Charges[j:j+1], x.given(), 0)
+			x.chargeEach(e, shares, r, g.Subject, g.Charges[j:j+1], x.chargeTime(), 0)
 		}
 		if c.Meter.Kind == algorithm.KindLeases || c.Meter.Kind == algorithm.KindLog && states[j].FreeAt == 0 {
 			continue
 		}
 		x.known.Meter, x.known.State, x.known.Cost = shares.meter(r, c.Meter), states[j], c.Need()
 		if c.Meter.Kind.Fixed() {
-			if owed := e.books.owed(&g.Subject, c.Meter, x.known.Now); owed > 0 {
+			if owed := e.books.amount(&g.Subject, c.Meter, x.known.Now); owed > 0 {
 				x.known.State = c.Meter.Charge(x.known.State, owed)
 			}
 			if x.known.Meter != c.Meter {
@@ -98,21 +98,21 @@ func (x *localUpdate) adopt(e *Engine) {
 		return
 	}
 	var err error // ignored: a failure is no worse than a store that cannot learn
-	defer contain(&err)
+	defer recoverPanic(&err)
 	e.follower.Adopt(&x.known)
 }
 
-// given returns the instant to charge the local store at.
-func (x *localUpdate) given() penstock.Instant {
+// chargeTime returns the instant to charge the local store at.
+func (x *localUpdate) chargeTime() penstock.Instant {
 	if x.known.Given {
 		return x.known.Now
 	}
 	return 0
 }
 
-// tell charges each limit by itself, as far as there is room: the cost was taken, even if the local store
+// chargeEach charges each limit by itself, as far as there is room: the cost was taken, even if the local store
 // would deny it, and a share may be full while the limit is not.
-func (x *localUpdate) tell(e *Engine, shares *nodeShares, r *rules.Rule, who storage.Subject, charges []algorithm.Charge, now penstock.Instant, maxDelay time.Duration) {
+func (x *localUpdate) chargeEach(e *Engine, shares *nodeShares, r *rules.Rule, who storage.Subject, charges []algorithm.Charge, now penstock.Instant, maxDelay time.Duration) {
 	for _, c := range charges {
 		if c.Cost == 0 || c.Meter.Kind == algorithm.KindLeases {
 			continue
@@ -136,7 +136,7 @@ func (e *Engine) echoSettled(r *rules.Rule, s *storage.Settlement, out *storage.
 		x.learnBan(e, &storage.Group{Subject: s.Subject, Penalty: s.Strike}, out.BannedUntil)
 	}
 	if countsHere(r) {
-		x.tell(e, e.sharesFor(e.rules.Load()), r, s.Subject, s.Charges, s.Now, 0)
+		x.chargeEach(e, e.sharesFor(e.rules.Load()), r, s.Subject, s.Charges, s.Now, 0)
 	}
 }
 

@@ -88,7 +88,7 @@ func (e *Engine) askMore(ctx context.Context, t *storage.BatchItem, local bool) 
 	if local {
 		return take(ctx, e.local, t)
 	}
-	return e.ask(ctx, t)
+	return e.takeShared(ctx, t)
 }
 
 // bookMore notes what the local store was charged, for the shared one.
@@ -96,7 +96,7 @@ func (e *Engine) bookMore(t *storage.BatchItem) {
 	for i := range t.Ticket.Groups {
 		g := &t.Ticket.Groups[i]
 		for _, charge := range g.Charges {
-			e.books.enter(g.Subject, charge.Meter, charge.Cost, t.Outcome.Now)
+			e.books.add(g.Subject, charge.Meter, charge.Cost, t.Outcome.Now)
 		}
 	}
 }

@@ -47,11 +47,11 @@ func (e *Engine) decidePart(ctx context.Context, s *rules.Snapshot, part *Part, 
 	w := e.works.Get().(*workspace)
 	defer e.works.Put(w)
 	if !e.preparePart(s, part, w) {
-		part.Err = e.finish(ctx, part.Verdict, w, e.ask(ctx, &w.turn))
+		part.Err = e.finish(ctx, part.Verdict, w, e.takeShared(ctx, &w.turn))
 		part.Cached = part.Err == nil && w.turn.Outcome.Cached
 	}
 	if observed {
-		e.tell(&part.Call, part.Verdict, w, part.Err)
+		e.tellObserver(&part.Call, part.Verdict, w, part.Err)
 	}
 }
 
@@ -73,7 +73,7 @@ func (e *Engine) decidePartsTogether(ctx context.Context, s *rules.Snapshot, par
 		m := &p.members[i]
 		parts[i].Err, parts[i].Cached = m.err, m.asks && m.err == nil && m.work.turn.Outcome.Cached
 		if observed {
-			e.tell(m.call, m.verdict, m.work, m.err)
+			e.tellObserver(m.call, m.verdict, m.work, m.err)
 		}
 	}
 	return true

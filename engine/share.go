@@ -51,12 +51,12 @@ func newNodeShares(s *rules.Snapshot, nodes int) *nodeShares {
 
 func (s *nodeShares) add(limits []*algorithm.Meter) {
 	for _, m := range limits {
-		s.parts[m] = s.divided(m)
+		s.parts[m] = s.shareOf(m)
 	}
 }
 
-// divided returns the part of a limit that one node enforces.
-func (s *nodeShares) divided(m *algorithm.Meter) *algorithm.Meter {
+// shareOf returns the part of a limit that one node enforces.
+func (s *nodeShares) shareOf(m *algorithm.Meter) *algorithm.Meter {
 	part, err := divide(m.Limit(), int64(s.nodes)).Compile()
 	if err != nil {
 		return m // what cannot be divided is enforced in full
@@ -108,7 +108,7 @@ func (s *nodeShares) recentPart(m *algorithm.Meter) *algorithm.Meter {
 	if known := slot.Load(); known != nil && known.of == m {
 		return known.part
 	}
-	made := &recentShare{m, s.divided(m)}
+	made := &recentShare{m, s.shareOf(m)}
 	slot.Store(made)
 	return made.part
 }

@@ -44,7 +44,7 @@ func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verd
 	for i := range p.members {
 		m := &p.members[i]
 		errs[i] = m.err
-		e.tell(m.call, m.verdict, m.work, m.err)
+		e.tellObserver(m.call, m.verdict, m.work, m.err)
 	}
 }
 
@@ -123,10 +123,10 @@ func (p *atomicBatch) join() bool {
 			m.groups = append(m.groups, p.hold(&own.Groups[k]))
 		}
 	}
-	return !p.asks() || t.Validate() == nil
+	return !p.needsStore() || t.Validate() == nil
 }
 
-func (p *atomicBatch) asks() bool { return len(p.turn.Ticket.Groups) > 0 }
+func (p *atomicBatch) needsStore() bool { return len(p.turn.Ticket.Groups) > 0 }
 
 // hold adds a group to the ticket, and returns its index there.
 func (p *atomicBatch) hold(g *storage.Group) int {
@@ -152,10 +152,10 @@ func addable(a, b *storage.Group) bool {
 
 // decide asks the store, or follows the rules' failure policies if it does not answer.
 func (p *atomicBatch) decide(ctx context.Context, e *Engine) {
-	if !p.asks() {
+	if !p.needsStore() {
 		return
 	}
-	err := e.ask(ctx, &p.turn)
+	err := e.takeShared(ctx, &p.turn)
 	if err == nil {
 		p.share()
 	}
@@ -173,7 +173,7 @@ func (p *atomicBatch) decide(ctx context.Context, e *Engine) {
 		p.full(e)
 	case !errors.Is(err, penstock.ErrInvalid):
 		e.releaseLost(&p.turn.Ticket, err)
-		p.without(e, errors.Is(err, storage.ErrNotTaken))
+		p.decideWithoutStore(e, errors.Is(err, storage.ErrNotTaken))
 	}
 }
 
@@ -227,9 +227,9 @@ func (p *atomicBatch) clear(ctx context.Context, e *Engine, store penstock.Store
 	}
 }
 
-// without decides what the store did not: each rule's failure policy says how, and the local store counts all
-// of its groups or none.
-func (p *atomicBatch) without(e *Engine, uncharged bool) {
+// decideWithoutStore decides what the store did not: each rule's failure policy says how, and the local store counts
+// all of its groups or none.
+func (p *atomicBatch) decideWithoutStore(e *Engine, uncharged bool) {
 	for i := range p.members {
 		m := &p.members[i]
 		if !m.asks {
@@ -240,7 +240,7 @@ func (p *atomicBatch) without(e *Engine, uncharged bool) {
 		p.denied = p.denied || !m.verdict.Allowed
 	}
 	ctx := context.Background()
-	if !p.join() || !p.asks() {
+	if !p.join() || !p.needsStore() {
 		return
 	}
 	switch err := take(ctx, e.local, &p.turn); {

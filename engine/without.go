@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// without decides a request that the store did not, by the failure policy of each rule.
-func (e *Engine) without(v *penstock.Verdict, w *workspace) {
+// decideWithoutStore decides a request that the store did not, by the failure policy of each rule.
+func (e *Engine) decideWithoutStore(v *penstock.Verdict, w *workspace) {
 	if !e.standIn(v, w) {
 		return
 	}

@@ -70,7 +70,7 @@ func (w *workspace) write(c *penstock.Call) {
 			w.beyond++
 			continue
 		}
-		if err := w.ask(c, m); err != nil {
+		if err := w.addGroup(c, m); err != nil {
 			w.failures = append(w.failures, RuleFailure{m.Rule, err})
 			if m.Rule.OnStoreError == rules.FailDeny && m.Rule.Mode != rules.Shadow {
 				w.refused = m.Rule
@@ -93,9 +93,9 @@ func (w *workspace) roomForShadows() int {
 	return room
 }
 
-// ask adds a rule's group to the ticket. If the rule cannot be evaluated, or panics, it returns an error and
+// addGroup adds a rule's group to the ticket. If the rule cannot be evaluated, or panics, it returns an error and
 // leaves the ticket unchanged.
-func (w *workspace) ask(c *penstock.Call, m *rules.MatchedRule) (err error) {
+func (w *workspace) addGroup(c *penstock.Call, m *rules.MatchedRule) (err error) {
 	from := len(w.charges)
 	defer func() {
 		if p := recover(); p != nil {

@@ -178,7 +178,7 @@ func (l *Limiter) admit(ctx context.Context, c *call) error {
 			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
-	l.tell(ctx, &c.Verdict)
+	l.sendHeaders(ctx, &c.Verdict)
 	if !c.Allowed {
 		return denial(&c.Verdict)
 	}

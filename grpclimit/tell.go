@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 )
 
-// tell sends the HTTP headers of a verdict as metadata, with the first thing that is sent.
-func (l *Limiter) tell(ctx context.Context, v *penstock.Verdict) {
+// sendHeaders sends the HTTP headers of a verdict as metadata, with the first thing that is sent.
+func (l *Limiter) sendHeaders(ctx context.Context, v *penstock.Verdict) {
 	h := make(http.Header, 3)
 	l.writer.Headers(h, v)
 	if len(h) == 0 {

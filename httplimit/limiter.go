@@ -144,7 +144,7 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 		stop()
 		c := penstock.Conclusion{Reservation: v.Reservation, Verb: penstock.Release}
 		if !r.unserved && (r.begun || isGone) {
-			c.Verb, c.Cost, c.Response = penstock.Settle, t.call.Cost, r.said(isGone, served)
+			c.Verb, c.Cost, c.Response = penstock.Settle, t.call.Cost, r.outcome(isGone, served)
 		}
 		l.conclude(req, &c, new(penstock.Verdict))
 	}()
@@ -206,7 +206,7 @@ func (l *Limiter) conclude(req *http.Request, c *penstock.Conclusion, v *penstoc
 
 // settleEarly settles before the header of the response is sent, so that it has the numbers after the settlement.
 func (l *Limiter) settleEarly(req *http.Request, t *requestState, r *response) {
-	c := penstock.Conclusion{Reservation: t.verdict.Reservation, Cost: t.call.Cost, Response: r.said(req.Context().Err() != nil, false)}
+	c := penstock.Conclusion{Reservation: t.verdict.Reservation, Cost: t.call.Cost, Response: r.outcome(req.Context().Err() != nil, false)}
 	var settled penstock.Verdict
 	l.conclude(req, &c, &settled)
 	correct(&t.verdict, &settled)

@@ -109,7 +109,7 @@ func (m *metered) admit(p []byte) (int, error) {
 		m.meter.Write(part)
 		rest = rest[len(part):]
 		used := m.meter.Streamed(m.Cut, m.prompt)
-		if used > m.granted && !m.more(used-m.granted) {
+		if used > m.granted && !m.chargeMore(used-m.granted) {
 			m.cut, m.between = true, m.plain && (m.between || fits > 0)
 			return fits, errBudget
 		}
@@ -121,8 +121,8 @@ func (m *metered) admit(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tell ends a response that was cut with an event, if it can.
-func (m *metered) tell(w http.ResponseWriter) {
+// endCut ends a response that was cut with an event, if it can.
+func (m *metered) endCut(w http.ResponseWriter) {
 	if m.between {
 		_, _ = io.WriteString(w, budgetEvent)
 		_ = http.NewResponseController(w).Flush() // the handler may abort the response
@@ -139,9 +139,9 @@ const budgetEvent = "event: error\n" +
 // used is refunded from the first reservation, so a step is at most half of that.
 const usualStep = 64
 
-// more charges what a stream needs in addition, with some in advance if that is allowed. If the store does not answer,
-// the stream continues: what it used is settled at the end.
-func (m *metered) more(needs int64) bool {
+// chargeMore charges what a stream needs in addition, with some in advance if that is allowed. If the store does not
+// answer, the stream continues: what it used is settled at the end.
+func (m *metered) chargeMore(needs int64) bool {
 	step := max(m.Reserved/4, min(usualStep, m.Reserved/2))
 	for _, n := range []int64{needs + step, needs} {
 		allowed, err := m.limiter.extend(m.req, m.reservation, n)

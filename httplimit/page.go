@@ -62,8 +62,8 @@ func prefersPage(accept string) bool {
 		if err != nil {
 			q = 1
 		}
-		page.hear(media, q, "text/*", "text/html")
-		data.hear(media, q, "application/*", "application/json", problem.MediaType)
+		page.apply(media, q, "text/*", "text/html")
+		data.apply(media, q, "application/*", "application/json", problem.MediaType)
 	}
 	return page.q > data.q
 }
@@ -74,8 +74,8 @@ type preference struct {
 	exact int // how specific the media range is: the most specific one counts
 }
 
-// hear applies a media range. names are the names of the media type, less specific ones first.
-func (p *preference) hear(media string, q float64, names ...string) {
+// apply applies a media range. names are the names of the media type, less specific ones first.
+func (p *preference) apply(media string, q float64, names ...string) {
 	exact := 0
 	if media == "*/*" {
 		exact = 1

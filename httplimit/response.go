@@ -75,7 +75,7 @@ func (r *response) Write(p []byte) (int, error) {
 	n, err := r.ResponseWriter.Write(p[:fits])
 	r.count(int64(n))
 	if cut != nil {
-		r.metered.tell(r.ResponseWriter)
+		r.metered.endCut(r.ResponseWriter)
 		err = cut
 	}
 	return n, err
@@ -118,8 +118,8 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// said returns what rules decide by. The size is unknown if the client disconnected before the first byte.
-func (r *response) said(isGone, isWhole bool) *penstock.Response {
+// outcome returns what rules decide by. The size is unknown if the client disconnected before the first byte.
+func (r *response) outcome(isGone, isWhole bool) *penstock.Response {
 	h, bytes := r.Header(), r.bytes
 	isUnknown := r.hijacked || isGone && bytes == 0 && !r.head
 	if isUnknown {

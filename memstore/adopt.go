@@ -16,7 +16,7 @@ func (s *Store) Adopt(k *storage.StateReport) {
 		return
 	}
 	if !k.Given {
-		s.clock.followed.hear(k.Now)
+		s.clock.followed.compare(k.Now)
 	}
 	switch m := k.Meter; {
 	case m == nil && k.Penalty != nil:
@@ -47,7 +47,7 @@ func (w *workspace) layOutKnowledge(k *storage.StateReport) {
 
 func (w *workspace) adopt(k *storage.StateReport) {
 	it, m := &w.items[0], k.Meter
-	s := it.look()
+	s := it.findSlot()
 	if s != nil && s.isShared() { // other keys share it too, so this answer must not replace it
 		s = nil
 	}
@@ -90,7 +90,7 @@ func (w *workspace) adoptLog(it *item, k *storage.StateReport) {
 	if from <= 0 || from+algorithm.Instant(m.Window) <= k.Now || from > k.Now {
 		return
 	}
-	it.list(it.look())
+	it.list(it.findSlot())
 	if w.makeRoom(true) != nil || it.shared {
 		return
 	}
@@ -115,7 +115,7 @@ func (s *Store) adoptBan(k *storage.StateReport) {
 	p := slotRef{key: key, sh: &s.shards[number>>s.shift]}
 	p.sh.mu.Lock()
 	defer p.sh.mu.Unlock()
-	at := p.look()
+	at := p.findSlot()
 	isBan, knownBan := k.BannedUntil > k.Now, at != nil && at.head&sortMask == banned
 	isOlder := at != nil && at.at() > k.Now && at.at()-k.Now <= latest
 	if isOlder || !isBan && !knownBan {

@@ -30,9 +30,9 @@ func (f *followedClock) now() (_ algorithm.Instant, ok bool) {
 	return algorithm.Instant(ahead + time.Since(f.began).Microseconds()), true
 }
 
-// hear compares the clock with the instant of an answer that has just arrived. Of the answers within about
+// compare compares the clock with the instant of an answer that has just arrived. Of the answers within about
 // a second, only the fastest counts: it is the one furthest ahead.
-func (f *followedClock) hear(now algorithm.Instant) {
+func (f *followedClock) compare(now algorithm.Instant) {
 	if since := int64(now) - f.heard.Load(); since >= 0 && since < compareEvery {
 		return
 	}

@@ -21,13 +21,13 @@ type guard struct {
 // guardSlots is the largest number of slots that a guard can add.
 const guardSlots = 4
 
-func (v *guard) spots() [guardSlots]*slotRef {
+func (v *guard) slotRefs() [guardSlots]*slotRef {
 	return [...]*slotRef{&v.penalty, &v.record, &v.budget.slotRef, &v.reservation}
 }
 
 // newSlots counts the slots that the shard may have to add for the guard.
 func (v *guard) newSlots(sh *shard) (n uint32) {
-	for _, p := range v.spots() {
+	for _, p := range v.slotRefs() {
 		if p.sh == sh && p.wanted && p.missing {
 			n++
 		}
@@ -36,7 +36,7 @@ func (v *guard) newSlots(sh *shard) (n uint32) {
 }
 
 func (v *guard) letGo() {
-	for _, p := range v.spots() {
+	for _, p := range v.slotRefs() {
 		p.letGo()
 	}
 }
@@ -95,12 +95,12 @@ func (w *workspace) weighGuards() {
 
 func (w *workspace) weighGuard(g *storage.Group, v *guard, sight *storage.GuardResult) {
 	if g.Penalty != nil {
-		s := v.penalty.look()
+		s := v.penalty.findSlot()
 		sight.Penalty, sight.Banned, v.mended = g.Penalty.Weigh(s.penalty(), w.now)
 		s.extend(sight.Penalty.At+algorithm.Instant(g.Penalty.Forgive), w.isGiven())
 	}
 	if g.Remembers() && !sight.Banned {
-		sight.First = v.record.sh.record(v.record.look())
+		sight.First = v.record.sh.record(v.record.findSlot())
 		if g.Dedup.Recalls(sight.First, w.now) {
 			w.weigh(&v.budget, &v.repeats)
 			sight.Replay = v.repeats.Passes
@@ -110,7 +110,7 @@ func (w *workspace) weighGuard(g *storage.Group, v *guard, sight *storage.GuardR
 		}
 	}
 	if g.Reserve != 0 {
-		v.reservation.look()
+		v.reservation.findSlot()
 	}
 }
 
@@ -163,7 +163,7 @@ func (w *workspace) holdGuards(r *roomRequest) error {
 				v.record.wanted = false
 			}
 		}
-		if v.budget.wanted && v.budget.spills() {
+		if v.budget.wanted && v.budget.isList() {
 			if err := v.budget.makeBlock(1, r); err != nil {
 				return err
 			}

@@ -53,13 +53,13 @@ func (w *workspace) chargeLate(c *storage.LateCharge) error {
 	w.now = w.store.instant(w.ticket)
 	clear(w.found)
 	record := slotRef{key: lateKey(&c.Subject, c.Nonce, w.store.seed), sh: w.items[0].sh}
-	if record.look() != nil {
+	if record.findSlot() != nil {
 		return nil
 	}
 	after := make([]lateItem, len(w.items))
 	for i := range w.items {
 		it, a, late := &w.items[i], &after[i], &c.Amounts[i]
-		s := it.look()
+		s := it.findSlot()
 		if it.Meter.Kind == algorithm.KindLog {
 			a.entries = it.Meter.LateEntries(it.list(s), late.Log, w.now)
 			it.wanted = len(a.entries) > 0
@@ -94,7 +94,7 @@ func (w *workspace) makeRoomForLate(after []lateItem) error {
 		return err
 	}
 	for i := range w.items {
-		if it := &w.items[i]; it.wanted && it.spills() {
+		if it := &w.items[i]; it.wanted && it.isList() {
 			if err := it.makeBlock(len(after[i].entries)+1, r); err != nil {
 				return err
 			}

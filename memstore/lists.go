@@ -5,8 +5,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// spills reports whether the charge's state is a list, or may become one.
-func (it *item) spills() bool { return !it.shared && (!it.Meter.Kind.Fixed() || isWide(it.Meter)) }
+// isList reports whether the charge's state is a list, or may become one.
+func (it *item) isList() bool { return !it.shared && (!it.Meter.Kind.Fixed() || isWide(it.Meter)) }
 
 // list returns the entries of the item's slot, which may be a shared one, or nil without a slot.
 func (it *item) list(s *slot) []algorithm.Entry {
@@ -128,8 +128,8 @@ func (it *item) add() *slot {
 	return it.sh.add(s)
 }
 
-// wrote notes that the slot has to be dated. Until then it has the longest possible life.
-func (it *item) wrote(s *slot, at algorithm.Instant) {
+// noteWritten notes that the slot has to be dated. Until then it has the longest possible life.
+func (it *item) noteWritten(s *slot, at algorithm.Instant) {
 	it.written, it.at = true, at
 	s.head = head(at, at+algorithm.Instant(it.Meter.Life), s.head&sortMask)
 }
@@ -151,7 +151,7 @@ func (w *workspace) applyList(it *item, f *storage.ChargeResult, taken bool) {
 		it.setList(s, list)
 	}
 	if s == nil {
-		s = it.look()
+		s = it.findSlot()
 	}
 	f.State = it.sum(it.list(s), w.now, it.Need(), f.Passes)
 }
@@ -163,7 +163,7 @@ func (it *item) setList(s *slot, list []algorithm.Entry) {
 	} else {
 		s.setList(s.block(), len(list))
 	}
-	it.wrote(s, list[len(list)-1].At)
+	it.noteWritten(s, list[len(list)-1].At)
 }
 
 // sum returns the state of a list for a cost.
@@ -194,9 +194,9 @@ func (w *workspace) lease(m *algorithm.Meter, leases []algorithm.Entry, taken bo
 	return m.MendLeases(leases, w.now)
 }
 
-// tighten moves a list that has become much shorter into a smaller block, if one is available. It runs only
+// shrinkList moves a list that has become much shorter into a smaller block, if one is available. It runs only
 // at the end of a ticket, because room was made for the ticket.
-func (it *item) tighten(s *slot) {
+func (it *item) shrinkList(s *slot) {
 	if it.Meter.Kind.Fixed() || s.isShared() {
 		return
 	}

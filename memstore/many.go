@@ -141,7 +141,7 @@ func (w *workspace) dateAll(decisions []algorithm.Decision) {
 func (w *workspace) date(it *item, d *algorithm.Decision) {
 	s := it.slot()
 	date(s, it.at, d, w.isGiven(), w.now)
-	it.tighten(s)
+	it.shrinkList(s)
 }
 
 func (w *workspace) isGiven() bool { return w.ticket.Now != 0 }
@@ -156,7 +156,7 @@ func (w *workspace) weighAll() (passes bool) {
 
 func (w *workspace) weigh(it *item, f *storage.ChargeResult) {
 	m, need := it.Meter, it.Need()
-	s := it.look()
+	s := it.findSlot()
 	*f = storage.ChargeResult{}
 	switch m.Kind {
 	case algorithm.KindLog:
@@ -195,13 +195,13 @@ func (w *workspace) makeRoom(taken bool) error {
 	}
 	lists := 0
 	for i := range w.items {
-		if w.items[i].spills() {
+		if w.items[i].isList() {
 			lists++
 		}
 	}
 	for i := range w.items {
 		it := &w.items[i]
-		if !it.spills() || !it.mayWrite(taken) {
+		if !it.isList() || !it.mayWrite(taken) {
 			continue
 		}
 		if err := it.makeBlock(lists, r); err != nil {
@@ -234,7 +234,7 @@ func (w *workspace) decideAlone() {
 			for i := first; i < end; i++ {
 				w.weigh(&w.items[i], &w.found[i])
 			}
-			taken := group.Passes(w.found[first:end], w.sight(g))
+			taken := group.Passes(w.found[first:end], w.guardResult(g))
 			for i := first; i < end; i++ {
 				w.apply(&w.items[i], &w.found[i], taken)
 			}
@@ -244,8 +244,8 @@ func (w *workspace) decideAlone() {
 	}
 }
 
-// sight returns the sight of a group's guards, or nil if no group has any.
-func (w *workspace) sight(g int) *storage.GuardResult {
+// guardResult returns the sight of a group's guards, or nil if no group has any.
+func (w *workspace) guardResult(g int) *storage.GuardResult {
 	if len(w.sights) == 0 {
 		return nil
 	}
@@ -285,5 +285,5 @@ func (it *item) save(st algorithm.State) {
 		s = it.add()
 	}
 	it.sh.save(s, it.Meter.Kind, st)
-	it.wrote(s, st.At)
+	it.noteWritten(s, st.At)
 }

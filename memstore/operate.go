@@ -22,7 +22,7 @@ func (s *Store) Ban(ctx context.Context, b *storage.Ban) (until algorithm.Instan
 	p.sh.mu.Lock()
 	defer p.sh.mu.Unlock()
 	now := s.instant(t)
-	st := b.Apply(p.look().penalty(), now)
+	st := b.Apply(p.findSlot().penalty(), now)
 	if p.missing {
 		if p.sh.makeRoom(1, &roomRequest{t, s.seed, now}) != nil {
 			return 0, fmt.Errorf("ban in memory: %w", p.sh.refuse())

@@ -78,7 +78,7 @@ func (w *workspace) settle(what *storage.Settlement, out *storage.SettleOutcome)
 func (w *workspace) refund() {
 	for i := range w.items {
 		it := &w.items[i]
-		s := it.look()
+		s := it.findSlot()
 		if s == nil {
 			continue
 		}
@@ -92,7 +92,7 @@ func (w *workspace) refund() {
 // reserved returns the settlement's reservation, or the zero value if there is none.
 func (w *workspace) reserved() storage.Reservation {
 	p := &w.guards[0].reservation
-	s := p.look()
+	s := p.findSlot()
 	if s == nil || !p.sh.isReservation(s, &w.ownGroup[0].Subject) {
 		return storage.Reservation{}
 	}
@@ -220,13 +220,13 @@ func (w *workspace) strikeToClose(p *algorithm.Penalty) (after algorithm.Penalty
 		return after, 0
 	}
 	at := &w.guards[0].penalty
-	after, until, at.wanted = p.StrikeUnlessBanned(at.look().penalty(), w.now)
+	after, until, at.wanted = p.StrikeUnlessBanned(at.findSlot().penalty(), w.now)
 	return after, until
 }
 
 // resettles returns how much to charge beyond the receipt, and whether that is allowed.
 func (w *workspace) resettles(it *item, receipt algorithm.Receipt, o algorithm.Overage) (more int64, ok bool) {
-	m, s := it.Meter, it.look()
+	m, s := it.Meter, it.findSlot()
 	more = it.Cost - receipt.Cost
 	if m.Kind == algorithm.KindLog { // ResettleLog would change it
 		return more, more <= 0 || o != algorithm.OverageDeny || m.WeighLog(it.list(s), w.now, more).Passes
@@ -259,7 +259,7 @@ func (w *workspace) makeRoomToClose() error {
 		}
 	}
 	for i := range w.items {
-		if it := &w.items[i]; it.wanted && it.spills() {
+		if it := &w.items[i]; it.wanted && it.isList() {
 			if err := it.makeBlock(1, r); err != nil {
 				return err
 			}
@@ -285,7 +285,7 @@ func (w *workspace) resettle(it *item, receipt algorithm.Receipt, o algorithm.Ov
 		it.setOrDrop(s, log)
 		return
 	}
-	st, _ := m.Resettle(it.sh.load(it.look(), m.Kind), w.now, receipt, it.Cost, o)
+	st, _ := m.Resettle(it.sh.load(it.findSlot(), m.Kind), w.now, receipt, it.Cost, o)
 	it.save(st)
 }
 
@@ -306,7 +306,7 @@ func (w *workspace) report(out *storage.SettleOutcome) {
 	out.Decisions = slices.Grow(out.Decisions[:0], len(w.items))[:len(w.items)]
 	for i := range w.items {
 		it, more := &w.items[i], w.found[i].Amount
-		m, s := it.Meter, it.look()
+		m, s := it.Meter, it.findSlot()
 		var st algorithm.State
 		if m.Kind.Fixed() {
 			st, _, _ = m.Weigh(it.sh.load(s, m.Kind), w.now, 0, 0)

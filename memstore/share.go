@@ -121,9 +121,9 @@ func (it *item) slot() *slot {
 	return it.slotRef.slot()
 }
 
-// look is slot, and notes whether there is one. For a key without its own counter, it returns the shared
+// findSlot is slot, and notes whether there is one. For a key without its own counter, it returns the shared
 // one.
-func (it *item) look() *slot {
+func (it *item) findSlot() *slot {
 	s := it.slot()
 	it.missing = s == nil
 	if s == nil && it.sh.shared > 0 && it.canShare() {

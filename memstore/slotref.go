@@ -15,8 +15,8 @@ type slotRef struct {
 
 func (p *slotRef) slot() *slot { return p.sh.find(p.key) }
 
-// look is slot, and notes whether there is one.
-func (p *slotRef) look() *slot {
+// findSlot is slot, and notes whether there is one.
+func (p *slotRef) findSlot() *slot {
 	s := p.slot()
 	p.missing = s == nil
 	return s

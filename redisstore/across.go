@@ -47,7 +47,7 @@ type part struct {
 
 // takeAcross decides a ticket whose subjects live in several slots.
 func (s *Store) takeAcross(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
-	ctx, cancel := s.attend(ctx, s.conns.Load().pipes) // for all slots together
+	ctx, cancel := s.withLimit(ctx, s.conns.Load().pipes) // for all slots together
 	defer cancel()
 	hold := rand.Uint64() | 1
 	together := partsOf(t, false)
@@ -58,7 +58,7 @@ func (s *Store) takeAcross(ctx context.Context, t *storage.Ticket, out *storage.
 				go s.undoAll(together[:i+1], hold) // including this one: its reply may have been lost
 			}
 			if i == 0 {
-				return proven(err)
+				return markNotTaken(err)
 			}
 			return err
 		}

@@ -57,11 +57,11 @@ func (s *Store) Clearings(ctx context.Context) (all []ClearEvent, err error) {
 	client := s.conns.Load().pipelined
 	reply, err := s.do(ctx, client, client.B().Zrangebyscore().Key(s.clearingsKey()).Min("-inf").Max("+inf").Withscores().Limit(0, MaxClearings).Build())
 	if err != nil {
-		return nil, said("read resets", err)
+		return nil, replyError("read resets", err)
 	}
 	scores, err := reply.AsZScores()
 	if err != nil {
-		return nil, said("read resets", err)
+		return nil, replyError("read resets", err)
 	}
 	for _, z := range scores {
 		if len(z.Member) == 1+len(storage.Subject{}) && (z.Member[0] == 'l' || z.Member[0] == 'r') {

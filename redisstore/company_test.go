@@ -32,7 +32,7 @@ func TestLeaderInCompany(t *testing.T) {
 	cancel()
 	back := make(chan struct{})
 	go func() {
-		l.lead(ctx, s, mine, alone)
+		l.sendRun(ctx, s, mine, alone)
 		close(back)
 	}()
 	select {

@@ -110,7 +110,7 @@ func (c *connections) measure(s *Store) error {
 	key := s.prefix + "{" + s.tagIn(rand.IntN(s.mode.Zones())) + "}" // PING would go to any address, reachable or not
 	for range 3 {                                                    // the first one has to connect
 		start := time.Now()
-		if err := c.ask(ctx, c.direct, c.direct.B().Exists().Key(key).Build()).Error(); err != nil {
+		if err := c.do(ctx, c.direct, c.direct.B().Exists().Key(key).Build()).Error(); err != nil {
 			return err
 		}
 		s.pace.roundTrip.Store(int64(time.Since(start)))
@@ -118,8 +118,8 @@ func (c *connections) measure(s *Store) error {
 	return nil
 }
 
-// ask sends a command.
-func (c *connections) ask(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
+// do sends a command.
+func (c *connections) do(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
 	if client != c.direct || c.direct == c.pipelined {
 		return client.Do(ctx, cmd)
 	}
@@ -140,7 +140,7 @@ func (c *connections) checkIdle() {
 	defer c.checking.Store(false)
 	var all sync.WaitGroup
 	for range c.idle.Load() { // concurrently, so that each probe gets a different connection
-		all.Go(func() { c.ask(c.lifetime, c.direct, c.direct.B().Ping().Build()) })
+		all.Go(func() { c.do(c.lifetime, c.direct, c.direct.B().Ping().Build()) })
 	}
 	all.Wait()
 }

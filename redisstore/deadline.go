@@ -106,8 +106,8 @@ func (c *pendingTicket) finished() bool {
 	}
 }
 
-// attend returns a context that ends when Redis exceeds its limit.
-func (s *Store) attend(ctx context.Context, links *links) (context.Context, context.CancelFunc) {
+// withLimit returns a context that ends when Redis exceeds its limit.
+func (s *Store) withLimit(ctx context.Context, links *links) (context.Context, context.CancelFunc) {
 	v := s.replyWait(links, time.Now())
 	ctx, cancel := context.WithCancelCause(ctx)
 	var alarm *time.Timer

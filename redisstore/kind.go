@@ -92,9 +92,9 @@ func kindOfText(text string) Kind {
 	return KindOther
 }
 
-// proven marks an error of a ticket that proves that nothing was charged: the ticket was never sent, or
+// markNotTaken marks an error of a ticket that proves that nothing was charged: the ticket was never sent, or
 // neverRan.
-func proven(err error) error {
+func markNotTaken(err error) error {
 	if errors.Is(err, errNotSent) || neverRan(err) {
 		return fmt.Errorf("%w: %w", storage.ErrNotTaken, err)
 	}

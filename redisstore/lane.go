@@ -93,11 +93,11 @@ func (l *lane) enter(c *pendingTicket, enough int) (lead, alone bool) {
 	return false, false
 }
 
-// lead sends the run that the caller's own call leaves with. A goroutine sends what has gathered in the
+// sendRun sends the run that the caller's own call leaves with. A goroutine sends what has gathered in the
 // meantime, so no caller works for others after its own answer has arrived. A single call runs under its
 // caller's context. A shared run does not end when one of its callers gives up, and it holds no caller
 // longer than that caller can wait.
-func (l *lane) lead(ctx context.Context, s *Store, c *pendingTicket, alone bool) {
+func (l *lane) sendRun(ctx context.Context, s *Store, c *pendingTicket, alone bool) {
 	r := s.requests.Get().(*request)
 	batch := l.next(r)
 	if len(batch) == 0 { // another run has taken the call
@@ -128,8 +128,8 @@ func (l *lane) run(s *Store, r *request, batch []*pendingTicket) {
 	s.requests.Put(r)
 }
 
-// leave removes a call that has not been sent, and reports whether it did.
-func (l *lane) leave(c *pendingTicket) bool {
+// remove removes a call that has not been sent, and reports whether it did.
+func (l *lane) remove(c *pendingTicket) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.waiting, c)
@@ -173,7 +173,7 @@ func (s *Store) send(ctx context.Context, r *request, batch []*pendingTicket) (t
 	conn := s.conns.Load()
 	if conn.direct == conn.pipelined { // otherwise the connection has a deadline
 		var cancel context.CancelFunc
-		ctx, cancel = s.attend(ctx, conn.wires)
+		ctx, cancel = s.withLimit(ctx, conn.wires)
 		defer cancel()
 	}
 	reply, err := s.eval(ctx, conn.direct, &s.script, keys, arg)

@@ -25,7 +25,7 @@ func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	a.keys.add(appendSubjectKey(nil, s.prefix, c.Subject))
 	a.keys.add(appendLateKey(nil, s.prefix, c.Subject, c.Nonce))
 	for i := range c.Amounts {
-		a.late(s.prefix, c.Subject, &c.Amounts[i])
+		a.addLate(s.prefix, c.Subject, &c.Amounts[i])
 	}
 	if _, err := s.run(ctx, &a, 0); err != nil {
 		return fmt.Errorf("redis: charge late: %w", err)
@@ -33,8 +33,8 @@ func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	return nil
 }
 
-// late adds an amount: for a log its entries, each with its cost, and for any other limit a state.
-func (a *amendment) late(prefix string, who storage.Subject, amount *storage.LateAmount) {
+// addLate adds an amount: for a log its entries, each with its cost, and for any other limit a state.
+func (a *amendment) addLate(prefix string, who storage.Subject, amount *storage.LateAmount) {
 	m := amount.Meter
 	if m.Kind != algorithm.KindLog {
 		a.meter(prefix, who, m, 0)

@@ -31,7 +31,7 @@ func window() int64 { return clock() / int64(limitWindow) }
 func (l *limit) observe(took time.Duration) { l.observeAt(window(), took) }
 
 func (l *limit) observeAt(now int64, took time.Duration) {
-	w := &l.windows[l.turn(now)&1]
+	w := &l.windows[l.advance(now)&1]
 	w.replies.Add(1)
 	for {
 		slowest := w.slowest.Load()
@@ -41,9 +41,9 @@ func (l *limit) observeAt(now int64, took time.Duration) {
 	}
 }
 
-// turn forgets past windows and returns the number of the current one. Racing observers may lose a reply,
+// advance forgets past windows and returns the number of the current one. Racing observers may lose a reply,
 // which is harmless.
-func (l *limit) turn(now int64) int64 {
+func (l *limit) advance(now int64) int64 {
 	was := l.current.Load()
 	if now <= was || !l.current.CompareAndSwap(was, now) {
 		return l.current.Load()
@@ -60,7 +60,7 @@ func (l *limit) turn(now int64) int64 {
 func (l *limit) get() time.Duration { return l.at(window()) }
 
 func (l *limit) at(now int64) time.Duration {
-	l.turn(now)
+	l.advance(now)
 	timeout := l.max.Load()
 	a, b := &l.windows[0], &l.windows[1]
 	if a.replies.Load()+b.replies.Load() < limitReplies {

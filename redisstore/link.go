@@ -168,7 +168,7 @@ func (l *link) Read(b []byte) (n int, err error) {
 	for {
 		n, err = l.Conn.Read(b)
 		if n > 0 {
-			l.hear(n)
+			l.noteReply(n)
 			return n, err
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) || !l.extend() {
@@ -177,8 +177,8 @@ func (l *link) Read(b []byte) (n int, err error) {
 	}
 }
 
-// hear records that Redis has sent something.
-func (l *link) hear(n int) {
+// noteReply records that Redis has sent something.
+func (l *link) noteReply(n int) {
 	now := clock()
 	l.mu.Lock()
 	since := l.since
@@ -243,7 +243,7 @@ func (l *link) extend() bool {
 		l.looked = true
 		return true
 	}
-	l.set.mute(since)
+	l.set.noteSilence(since)
 	l.set.observe(now.Sub(epoch) - time.Duration(since))
 	return false
 }
@@ -255,8 +255,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// mute records since when Redis has been silent, after the link is closed.
-func (s *links) mute(since int64) {
+// noteSilence records since when Redis has been silent, after the link is closed.
+func (s *links) noteSilence(since int64) {
 	s.owesSince.CompareAndSwap(0, max(since, s.heard.Load()))
 }
 
@@ -267,7 +267,7 @@ func (s *links) silence() time.Duration {
 	defer s.mu.Unlock()
 	oldest := s.owesSince.Load()
 	for l := range s.all {
-		if since := l.owed(); since != 0 && (oldest == 0 || since < oldest) {
+		if since := l.owedSince(); since != 0 && (oldest == 0 || since < oldest) {
 			oldest = since
 		}
 	}
@@ -277,8 +277,8 @@ func (s *links) silence() time.Duration {
 	return time.Duration(clock() - oldest)
 }
 
-// owed returns since when Redis has owed a reply, or 0 if it owes none.
-func (l *link) owed() int64 {
+// owedSince returns since when Redis has owed a reply, or 0 if it owes none.
+func (l *link) owedSince() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.since == 0 || l.socket != nil && arrived(l.socket, l.connected, l.bytes) {

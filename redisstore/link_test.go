@@ -150,7 +150,7 @@ func TestSilence(t *testing.T) {
 	expectRead(t, l, "ly")
 	send(t, l, "command")
 	owes("asked again", true)
-	l.set.mute(1)
+	l.set.noteSilence(1)
 	send(t, server, "reply")
 	expectRead(t, l, "reply")
 	owes("read again", false)

@@ -56,7 +56,7 @@ func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Compl
 	_, err := s.await(ctx, func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.patience)
 		defer cancel()
-		reply, err := s.conns.Load().ask(ctx, client, cmd).ToMessage()
+		reply, err := s.conns.Load().do(ctx, client, cmd).ToMessage()
 		if rueidis.IsRedisNil(err) {
 			err = nil
 		}
@@ -71,7 +71,7 @@ func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Compl
 	return m, nil
 }
 
-func said(what string, err error) error {
+func replyError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -95,25 +95,25 @@ func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, who sto
 	key := string(appendReservationsKey(nil, s.prefix, who))
 	size, err := s.do(ctx, client, client.B().Hlen().Key(key).Build())
 	if err != nil {
-		return nil, 0, said("count reservations", err)
+		return nil, 0, replyError("count reservations", err)
 	}
 	total, err := size.AsInt64()
 	if err != nil {
-		return nil, 0, said("count reservations", err)
+		return nil, 0, replyError("count reservations", err)
 	}
 	var found []storage.Reservation
 	whole := false
 	for cursor := uint64(0); ; {
 		page, err := s.do(ctx, client, client.B().Hscan().Key(key).Cursor(cursor).Count(1000).Build())
 		if err != nil {
-			return nil, 0, said("list reservations", err)
+			return nil, 0, replyError("list reservations", err)
 		}
 		entry, err := page.AsScanEntry()
 		if err == nil {
 			found, err = appendLive(found, entry.Elements, now)
 		}
 		if err != nil {
-			return nil, 0, said("list reservations", err)
+			return nil, 0, replyError("list reservations", err)
 		}
 		cursor = entry.Cursor
 		if whole = cursor == 0; whole || len(found) > most {
@@ -177,7 +177,7 @@ func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, ab
 	}
 	masters, err := s.masters(ctx)
 	if err != nil {
-		return nil, "", said("find the masters", err)
+		return nil, "", replyError("find the masters", err)
 	}
 	addresses := slices.Sorted(maps.Keys(masters))
 	i, there := slices.BinarySearch(addresses, address)
@@ -190,11 +190,11 @@ func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, ab
 	client := masters[addresses[i]]
 	reply, err := s.do(ctx, client, client.B().Scan().Cursor(place).Match(s.pattern(tag)).Count(int64(about)).Build())
 	if err != nil {
-		return nil, "", said("list subjects", err)
+		return nil, "", replyError("list subjects", err)
 	}
 	entry, err := reply.AsScanEntry()
 	if err != nil {
-		return nil, "", said("list subjects", err)
+		return nil, "", replyError("list subjects", err)
 	}
 	for _, key := range entry.Elements {
 		if who, ok := s.subjectOf(key); ok && who.Tag() == tag {
@@ -283,16 +283,16 @@ func (s *Store) masters(ctx context.Context) (map[string]rueidis.Client, error) 
 func (s *Store) Size(ctx context.Context) (size int64, err error) {
 	masters, err := s.masters(ctx)
 	if err != nil {
-		return 0, said("find the masters", err)
+		return 0, replyError("find the masters", err)
 	}
 	for _, client := range masters {
 		reply, err := s.do(ctx, client, client.B().Dbsize().Build())
 		if err != nil {
-			return 0, said("count keys", err)
+			return 0, replyError("count keys", err)
 		}
 		n, err := reply.AsInt64()
 		if err != nil {
-			return 0, said("count keys", err)
+			return 0, replyError("count keys", err)
 		}
 		size += n
 	}

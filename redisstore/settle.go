@@ -157,7 +157,7 @@ func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amendRepl
 		return r, err
 	}
 	conn, script := s.conns.Load(), s.amend // it may still be running after this returns
-	ctx, cancel := s.attend(ctx, conn.pipes)
+	ctx, cancel := s.withLimit(ctx, conn.pipes)
 	defer cancel()
 	reply, err := s.await(ctx, func(ctx context.Context) (string, error) {
 		return s.eval(ctx, conn.pipelined, &script, a.keys, a.pack())

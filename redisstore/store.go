@@ -106,7 +106,7 @@ func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 	}
 	c := newCall(t)
 	if err := s.exchange(ctx, l, c); err != nil {
-		return proven(err)
+		return markNotTaken(err)
 	}
 	c.settle(t, out)
 	calls.Put(c)
@@ -119,13 +119,13 @@ func (s *Store) exchange(ctx context.Context, l *lane, c *pendingTicket) error {
 	c.since = time.Now()
 	if lead, alone := l.enter(c, s.pace.runs()); lead {
 		if alone && s.inPlace(ctx) {
-			l.lead(c.within(ctx), s, c, alone)
+			l.sendRun(c.within(ctx), s, c, alone)
 		} else {
-			go l.lead(context.Background(), s, c, alone)
+			go l.sendRun(context.Background(), s, c, alone)
 		}
 	}
 	if err := c.wait(ctx, s); err != nil {
-		if l.leave(c) {
+		if l.remove(c) {
 			return fmt.Errorf("redis: %w: %w: %w", errNotSent, storage.ErrUnavailable, err)
 		}
 		return fmt.Errorf("redis: gave up waiting for the reply: %w: %w", storage.ErrUnavailable, err)
@@ -175,10 +175,10 @@ func (s *Store) laneAt(slot int) *lane {
 // know it has not run it, so this sends no charge twice.
 func (s *Store) eval(ctx context.Context, client rueidis.Client, script *luaScript, keys []string, arg string) (string, error) {
 	conn, b := s.conns.Load(), client.B()
-	reply := conn.ask(ctx, client, b.Evalsha().Sha1(script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+	reply := conn.do(ctx, client, b.Evalsha().Sha1(script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() {
 		s.noScript.Add(1)
-		reply = conn.ask(ctx, client, b.Eval().Script(script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+		reply = conn.do(ctx, client, b.Eval().Script(script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	}
 	text, err := reply.ToString()
 	return text, timedOut(err, s.limit.get())

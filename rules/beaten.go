@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// beaten warns about limits that never deny, because another limit of the same rule always denies first. A limit whose
-// number comes from data may deny with some numbers.
-func (c *compiler) beaten(of *compiledLimits, at []path) {
+// warnUnreached warns about limits that never deny, because another limit of the same rule always denies first. A limit
+// whose number comes from data may deny with some numbers.
+func (c *compiler) warnUnreached(of *compiledLimits, at []path) {
 	limits := of.compiled
 	for i := range limits {
 		if of.isData(i) {
@@ -42,9 +42,9 @@ func beats(a, b *penstock.Limit) bool {
 	case isAligned(a) && b.Algorithm == penstock.FixedWindow && b.Window%a.Window == 0:
 		return times(a.Count, int64(b.Window/a.Window)) <= b.Count
 	case inCounter: // it covers at most two windows
-		return most(a, 2*b.Window) <= b.Count
+		return mostIn(a, 2*b.Window) <= b.Count
 	}
-	return most(a, b.Window) <= b.Count
+	return mostIn(a, b.Window) <= b.Count
 }
 
 // noLooser reports whether every request that limits allow is also allowed by others. A true result is certain;
@@ -90,8 +90,8 @@ func alignedWithin(a, b *penstock.Limit) bool {
 	return false
 }
 
-// most returns an upper bound of what a limit allows in any period of the given length.
-func most(l *penstock.Limit, length time.Duration) int64 {
+// mostIn returns an upper bound of what a limit allows in any period of the given length.
+func mostIn(l *penstock.Limit, length time.Duration) int64 {
 	windows := int64((length + l.Window - 1) / l.Window)
 	switch l.Algorithm {
 	case penstock.SlidingWindowLog:

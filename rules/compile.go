@@ -166,8 +166,8 @@ func (c *compiler) list(entries []Patterns, at path) []index.Conditions {
 	everyPath := pattern.Path{Ignore: c.ignored(nil)}
 	for i := 0; i < len(entries) && c.goOn(); i++ {
 		entry, at := entries[i], at.with(i)
-		if len(entry) == 0 && c.sound(at) {
-			c.fail(at, complain("an entry without conditions would match every request").but("name an attribute, as in {ip: 192.0.2.0/24}"))
+		if len(entry) == 0 && c.isValid(at) {
+			c.fail(at, complain("an entry without conditions would match every request").suggest("name an attribute, as in {ip: 192.0.2.0/24}"))
 		}
 		list = append(list, index.Conditions{Attributes: c.patterns(entry, at, everyPath), Path: everyPath})
 	}
@@ -210,7 +210,7 @@ func (c *compiler) rule(i int, r *Rule, item *index.Item) {
 
 	own := c.ownLimits(t, at)
 	limits := c.limits(own, t, at)
-	c.reach(limits, t, at)
+	c.checkUnused(limits, t, at)
 	r.Limits, r.Policies = limits.meters, policies(t.Name, limits.compiled)
 	r.Dedup = c.dedup(t.Dedup, limits, at.with("dedup"))
 	r.numbers = c.numbers(r.Name, &limits, r.Policies, r.Dedup, t)
@@ -225,24 +225,24 @@ func (c *compiler) rule(i int, r *Rule, item *index.Item) {
 
 func (c *compiler) name(t *RuleTerms, i int, at path) {
 	at = at.with("name")
-	if !c.sound(at) {
+	if !c.isValid(at) {
 		return
 	}
 	if !ruleName.MatchString(t.Name) {
 		c.fail(at, complain("%.80q cannot be the name of a rule", t.Name).
-			but("use lower-case letters, digits, '.', '_' and '-', at most 63, beginning with a letter or digit"))
+			suggest("use lower-case letters, digits, '.', '_' and '-', at most 63, beginning with a letter or digit"))
 		return
 	}
 	if first, taken := c.names[t.Name]; taken {
 		where := c.source.find(path{"rules", first, "name"}).At
-		c.fail(at, complain("the name %s is taken", t.Name).but("by the rule at line %d", where.Line))
+		c.fail(at, complain("the name %s is taken", t.Name).suggest("by the rule at line %d", where.Line))
 		return
 	}
 	c.names[t.Name] = i
 }
 
 func (c *compiler) key(t *RuleTerms, at path, p pattern.Path) {
-	if !c.sound(at) {
+	if !c.isValid(at) {
 		return
 	}
 	for i, part := range t.Key {
@@ -254,7 +254,7 @@ func (c *compiler) key(t *RuleTerms, at path, p pattern.Path) {
 			c.needs(part.Name, at.with(i), p)
 		}
 		if part.Prefix != 0 && (isWildcard || slices.Contains([]string{"method", "host", "path"}, part.Name)) {
-			c.fail(at.with(i), complain("%s is not an address and has no prefix", part.Name).but("write %s", part.Name))
+			c.fail(at.with(i), complain("%s is not an address and has no prefix", part.Name).suggest("write %s", part.Name))
 		}
 	}
 }
@@ -262,7 +262,7 @@ func (c *compiler) key(t *RuleTerms, at path, p pattern.Path) {
 // needs warns about an attribute that no request has. A name that is probably misspelt is an error, because the
 // rule would silently limit no one. p is the path of the rule.
 func (c *compiler) needs(name string, at path, p pattern.Path) {
-	if name == "" || !c.sound(at) {
+	if name == "" || !c.isValid(at) {
 		return
 	}
 	if problem := checkAttributeName(name); problem != nil {
@@ -273,12 +273,12 @@ func (c *compiler) needs(name string, at path, p pattern.Path) {
 		return
 	}
 	if _, ok := p.Wildcard(name); ok {
-		c.fail(at, complain("%s is a wildcard of the rule's path and no attribute", name).but("only key and when can use it"))
+		c.fail(at, complain("%s is a wildcard of the rule's path and no attribute", name).suggest("only key and when can use it"))
 		return
 	}
 	if !c.missing[name] {
 		if len(c.missing) == maxMissing {
-			c.fail(at, complain("the rules name more than %d attributes that nothing provides", maxMissing).but("define them under attributes"))
+			c.fail(at, complain("the rules name more than %d attributes that nothing provides", maxMissing).suggest("define them under attributes"))
 			return
 		}
 		c.missing[name] = true
@@ -289,11 +289,11 @@ func (c *compiler) needs(name string, at path, p pattern.Path) {
 	}
 	missing := complain("no attribute provides %s", name)
 	if meant := spelling.Closest(strings.ToLower(name), known); meant == "" {
-		c.warn(at, missing.but("define it under attributes"))
+		c.warn(at, missing.suggest("define it under attributes"))
 	} else if len(name) < minMisspelt || isRepeated(name, meant) {
-		c.warn(at, missing.but("did you mean %s?", meant))
+		c.warn(at, missing.suggest("did you mean %s?", meant))
 	} else {
-		c.fail(at, missing.but("did you mean %s? If not, say under attributes where %s comes from", meant, name))
+		c.fail(at, missing.suggest("did you mean %s? If not, say under attributes where %s comes from", meant, name))
 	}
 }
 
@@ -313,7 +313,7 @@ const (
 func (c *compiler) expiry(end time.Time, at path, what string) {
 	at = at.with("expires_at")
 	switch {
-	case end.IsZero() || !c.sound(at):
+	case end.IsZero() || !c.isValid(at):
 	case end.After(algorithm.MaxInstant.Time()) || end.Before(time.Unix(0, 0)):
 		c.fail(at, complain("expires_at %v must be from 1970 to %d", end.Format(time.RFC3339), algorithm.MaxInstant.Time().Year()-1))
 	case !end.After(c.options.Now):

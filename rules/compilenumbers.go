@@ -45,23 +45,23 @@ func (c *compiler) checkData(t *LimitTerms, at path) {
 	isData := t.Rate.From != ""
 	switch {
 	case isData && t.Max == 0:
-		c.fail(at, complain("max is missing: a number that comes from data needs a maximum").but("as in max: 100000"))
+		c.fail(at, complain("max is missing: a number that comes from data needs a maximum").suggest("as in max: 100000"))
 	case isData && t.Default == nil:
-		c.fail(at, complain("default is missing: the number used if the data has none").but("as in default: 100"))
+		c.fail(at, complain("default is missing: the number used if the data has none").suggest("as in default: 100"))
 	case isData && *t.Default > t.Max:
 		c.fail(at.with("default"), complain("default %d is more than max %d", *t.Default, t.Max))
 	case !isData && t.Max != 0:
-		c.fail(at.with("max"), complain("max is only for numbers that come from data").but(`as in rate: "{claim: quota}/1h"`))
+		c.fail(at.with("max"), complain("max is only for numbers that come from data").suggest(`as in rate: "{claim: quota}/1h"`))
 	case !isData && t.Default != nil:
-		c.fail(at.with("default"), complain("default is only for numbers that come from data").but(`as in rate: "{claim: quota}/1h"`))
+		c.fail(at.with("default"), complain("default is only for numbers that come from data").suggest(`as in rate: "{claim: quota}/1h"`))
 	}
 }
 
 // MaxDataLimits is how many limits of a rule can have numbers from data.
 const MaxDataLimits = 4
 
-// usual returns the limits with the numbers that apply where data has none, and sets where numbers come from.
-func (c *compiler) usual(l *compiledLimits, terms []*LimitTerms, t *RuleTerms, at []path, ruleAt path) []penstock.Limit {
+// defaultLimits returns the limits with the numbers that apply where data has none, and sets where numbers come from.
+func (c *compiler) defaultLimits(l *compiledLimits, terms []*LimitTerms, t *RuleTerms, at []path, ruleAt path) []penstock.Limit {
 	if !slices.ContainsFunc(terms, func(t *LimitTerms) bool { return t.Rate.From != "" }) {
 		return l.compiled
 	}
@@ -74,7 +74,7 @@ func (c *compiler) usual(l *compiledLimits, terms []*LimitTerms, t *RuleTerms, a
 			continue
 		}
 		if data++; data > MaxDataLimits {
-			c.fail(at[i], complain("more than %d limits take their numbers from data", MaxDataLimits).but("make another rule for the others"))
+			c.fail(at[i], complain("more than %d limits take their numbers from data", MaxDataLimits).suggest("make another rule for the others"))
 		}
 		l.numbered[i].limit.Count = *terms[i].Default
 		l.numbered[i].sources = c.numberSources(terms[i], t, limit.Scope, at[i], ruleAt)
@@ -124,17 +124,17 @@ func (c *compiler) numberKind(s *numberSource, at path) Origin {
 	}
 	switch {
 	case slices.Contains(builtin, s.read):
-		c.fail(at, complain("%s is not a number", s.read).but("take it from a verified claim or from a header that only your proxy sets"))
+		c.fail(at, complain("%s is not a number", s.read).suggest("take it from a verified claim or from a header that only your proxy sets"))
 	case !declared:
 		return FromAttribute
 	case source.Claim != "":
 		return FromClaim
 	case source.Header != "":
-		c.warn(at, complain("anyone who sends the header %s chooses the limit, up to max", source.Header).but("let only your own proxy set it, or take the number from a verified claim"))
+		c.warn(at, complain("anyone who sends the header %s chooses the limit, up to max", source.Header).suggest("let only your own proxy set it, or take the number from a verified claim"))
 		return FromHeader
 	default:
 		c.fail(at, complain("clients choose %s themselves, and would choose their own limit", s.read).
-			but("take the number from a verified claim, or from a header that only your proxy sets"))
+			suggest("take the number from a verified claim, or from a header that only your proxy sets"))
 	}
 	return FromAttribute
 }

@@ -22,10 +22,10 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *index.Item, ignore url
 	case m.Domain == "":
 		k.Domain = penstock.DefaultDomain
 	}
-	if c.sound(at.with("method")) {
+	if c.isValid(at.with("method")) {
 		k.Methods = c.methods(m.Method, at.with("method"))
 	}
-	if m.Path != "" && c.sound(at.with("path")) {
+	if m.Path != "" && c.isValid(at.with("path")) {
 		pattern, err := pattern.ParsePath(m.Path, ignore)
 		if err != nil {
 			c.fail(at.with("path"), complain("%v", err))
@@ -38,8 +38,8 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *index.Item, ignore url
 		names = of.Path
 	}
 	k.Attributes = c.patterns(m.Attributes, at, names)
-	k.When = c.when(m.When, at.with("when"), names)
-	if m.When == "" && c.has(at.with("on_error")) && c.sound(at.with("on_error")) {
+	k.When = c.compileCondition(m.When, at.with("when"), names)
+	if m.When == "" && c.has(at.with("on_error")) && c.isValid(at.with("on_error")) {
 		c.failKey(at.with("on_error"), complain("on_error is for expressions, and there is no when"))
 	}
 	c.comparedPaths(k.When, at.with("when"), ignore)
@@ -54,7 +54,7 @@ func (c *compiler) methods(methods Values, at path) []string {
 		case !methodName.MatchString(upper):
 			c.fail(at.with(i), complain("%.40q is not an HTTP method", method))
 		case upper != method:
-			c.fail(at.with(i), complain("methods are written in upper case").but("did you mean %s?", upper))
+			c.fail(at.with(i), complain("methods are written in upper case").suggest("did you mean %s?", upper))
 		case seen[method]:
 			c.fail(at.with(i), complain("the method %s is given twice", method))
 		}
@@ -71,7 +71,7 @@ func (c *compiler) patterns(all Patterns, at path, p pattern.Path) []index.Attri
 		if long := at[:len(at)-1].with("attributes", name); c.has(long) {
 			at = long
 		}
-		if !c.sound(at) {
+		if !c.isValid(at) {
 			continue
 		}
 		values := all[name]
@@ -85,7 +85,7 @@ func (c *compiler) patterns(all Patterns, at path, p pattern.Path) []index.Attri
 			case err != nil:
 				c.fail(at.with(i), complain("%v", err))
 			case name == "ip" && !pattern.Wild && !pattern.Network.IsValid():
-				c.fail(at.with(i), complain("invalid address or network %.64q", text).but("as in 192.0.2.1 or 192.0.2.0/24"))
+				c.fail(at.with(i), complain("invalid address or network %.64q", text).suggest("as in 192.0.2.1 or 192.0.2.0/24"))
 			}
 			a.Patterns = append(a.Patterns, pattern)
 		}
@@ -102,18 +102,18 @@ func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Val
 	for i, text := range values {
 		for segment := range strings.SplitSeq(text, "/") {
 			if pattern.ForeignWildcard(segment) != nil {
-				c.fail(at.with(i), complain("the segment %.64q of %.64q is not a wildcard", segment, text).but("use * here, or {name} in the path of a rule's match"))
+				c.fail(at.with(i), complain("the segment %.64q of %.64q is not a wildcard", segment, text).suggest("use * here, or {name} in the path of a rule's match"))
 				break
 			}
 		}
 		switch {
 		case strings.Contains(text, "{"):
-			c.fail(at.with(i), complain("%.64q cannot match a path, which never has braces", text).but("use * here, or the path of a rule's match"))
+			c.fail(at.with(i), complain("%.64q cannot match a path, which never has braces", text).suggest("use * here, or the path of a rule's match"))
 		case text == "", strings.ContainsAny(text, "?#"): // no path looks like this
 		case !strings.Contains(text, "*"):
 			text = ignore.Path(urlform.Path(text))
 		case strings.Contains(text, ";") && ignore&urlform.MatrixParameters != 0:
-			c.fail(at.with(i), complain("%.64q never fits: path_matching ignores matrix parameters", text).but("leave out what follows the semicolon"))
+			c.fail(at.with(i), complain("%.64q never fits: path_matching ignores matrix parameters", text).suggest("leave out what follows the semicolon"))
 		default:
 			text = ignore.Text(pattern.WithoutSlash(text, ignore))
 			if before, ok := strings.CutSuffix(text, "/*"); ok && before != "" && ignore&urlform.TrailingSlash != 0 {
@@ -136,7 +136,7 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *index.Item, own *compi
 		*item = index.Item{Conditions: c.conditions(&o.Match, at.with("match"), rule, rule.Path.Ignore), Expires: endOf(o.ExpiresAt)}
 		made := Override{Unlimited: o.Limits.Unlimited, Expires: o.ExpiresAt, item: item, onError: o.Match.OnError}
 		c.expiry(o.ExpiresAt, at, "the override")
-		if c.sound(at.with("match")) && c.sound(path{"rules", at[1], "match"}) {
+		if c.isValid(at.with("match")) && c.isValid(path{"rules", at[1], "match"}) {
 			if why := disjoint(&rule.Conditions, &item.Conditions); why != "" {
 				c.warn(at.with("match"), complain("the override can never apply: %s", why))
 			}
@@ -186,7 +186,7 @@ func (c *compiler) hidden(seen map[string]int, o *OverrideTerms, i int, at path)
 
 // contradiction warns about a match in which one condition excludes another.
 func (c *compiler) contradiction(k *index.Conditions, at path) {
-	if !c.sound(at) {
+	if !c.isValid(at) {
 		return
 	}
 	for i := range k.Attributes {

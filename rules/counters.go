@@ -18,7 +18,7 @@ import (
 // the conditions of the rule.
 func sharesCounters(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {
 	k := keyReader{rule, key}
-	if len(override.Methods) > 0 && !k.tells("method") || !k.tellsPath(override.Path) {
+	if len(override.Methods) > 0 && !k.determines("method") || !k.tellsPath(override.Path) {
 		return false
 	}
 	for i := range override.Attributes {
@@ -29,7 +29,7 @@ func sharesCounters(rule *index.Conditions, key []KeyPart, override *index.Condi
 	if override.When == nil {
 		return true
 	}
-	return !slices.ContainsFunc(override.When.Reads, func(name string) bool { return !k.tells(name) })
+	return !slices.ContainsFunc(override.When.Reads, func(name string) bool { return !k.determines(name) })
 }
 
 // A keyReader says what the key of a request determines, given that the rule matches it.
@@ -52,9 +52,9 @@ func (k keyReader) has(name string) bool {
 	return ok
 }
 
-// tells reports whether requests with the same key have the same value of a name, as expressions see it: a
+// determines reports whether requests with the same key have the same value of a name, as expressions see it: a
 // missing value is empty.
-func (k keyReader) tells(name string) bool {
+func (k keyReader) determines(name string) bool {
 	if k.has(name) {
 		return true
 	}
@@ -70,7 +70,7 @@ func (k keyReader) tells(name string) bool {
 // tellsAttribute reports whether the condition holds for all requests with the same key or for none. A condition
 // distinguishes a missing attribute from an empty one; an optional part of a key does not.
 func (k keyReader) tellsAttribute(a *index.Attribute) bool {
-	if _, isWildcard := k.rule.Path.Wildcard(a.Name); isWildcard || !k.tells(a.Name) {
+	if _, isWildcard := k.rule.Path.Wildcard(a.Name); isWildcard || !k.determines(a.Name) {
 		return false
 	}
 	part, _ := k.part(a.Name)
@@ -80,7 +80,7 @@ func (k keyReader) tellsAttribute(a *index.Attribute) bool {
 // tellsPath reports whether a path matches for all requests with the same key or for none. It compares segments
 // with those of the rule's path, which already matches.
 func (k keyReader) tellsPath(p pattern.Path) bool {
-	if p.Text == "" || k.tells("path") {
+	if p.Text == "" || k.determines("path") {
 		return true
 	}
 	known, asked := k.rule.Path.Text, p.Text
@@ -158,7 +158,7 @@ func (c *compiler) separate(names map[uint64]uint64, o *Override, at path) {
 	for _, m := range meters {
 		if other, taken := names[m.Fingerprint]; taken && other != o.MatchID {
 			c.fail(at.with("match"), complain("the hash of this match is that of another override's, so they would share counters").
-				but("write it differently, for example with a condition that always holds"))
+				suggest("write it differently, for example with a condition that always holds"))
 			return
 		}
 		names[m.Fingerprint] = o.MatchID

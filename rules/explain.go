@@ -60,8 +60,8 @@ func (s *Snapshot) Explain(call *penstock.Call, now penstock.Instant, entitlemen
 	v := s.index.Values(call)
 	data := dataAt(entitlements, now)
 	e := &Explanation{Rules: make([]RuleExplanation, 0, len(s.all))}
-	if e.Denied = e.consult(s.deny, ErrorMatches, v); !e.Denied {
-		e.Allowed = e.consult(s.allow, ErrorSkips, v)
+	if e.Denied = e.firstMatch(s.deny, ErrorMatches, v); !e.Denied {
+		e.Allowed = e.firstMatch(s.allow, ErrorSkips, v)
 	}
 	for i := range s.all {
 		c := s.consider(&s.all[i], now, v)
@@ -73,8 +73,8 @@ func (s *Snapshot) Explain(call *penstock.Call, now penstock.Instant, entitlemen
 	return e
 }
 
-// consult finds the first entry of a list that holds.
-func (e *Explanation) consult(list []index.Conditions, onError OnError, v *index.Values) bool {
+// firstMatch finds the first entry of a list that holds.
+func (e *Explanation) firstMatch(list []index.Conditions, onError OnError, v *index.Values) bool {
 	for i := range list {
 		unmet, _ := list[i].Unmet(v)
 		if unmet != "" {
@@ -91,7 +91,7 @@ func (e *Explanation) consult(list []index.Conditions, onError OnError, v *index
 func (s *Snapshot) consider(r *Rule, now penstock.Instant, v *index.Values) RuleExplanation {
 	v.Consider(r.item)
 	c := RuleExplanation{Rule: r, Override: NoOverride}
-	if c.Reason, c.Why = s.obstacle(r, now, v); c.Reason == "" {
+	if c.Reason, c.Why = s.firstUnmet(r, now, v); c.Reason == "" {
 		c.Reason, c.Why = c.unmetWhen(&r.item.Conditions, r.onError, "", v)
 	}
 	if c.Reason != "" {
@@ -106,9 +106,9 @@ func (s *Snapshot) consider(r *Rule, now penstock.Instant, v *index.Values) Rule
 	return c
 }
 
-// obstacle returns the first condition, except the expression, that keeps a rule from matching, or "" if there is
+// firstUnmet returns the first condition, except the expression, that keeps a rule from matching, or "" if there is
 // none.
-func (s *Snapshot) obstacle(r *Rule, now penstock.Instant, v *index.Values) (Reason, string) {
+func (s *Snapshot) firstUnmet(r *Rule, now penstock.Instant, v *index.Values) (Reason, string) {
 	if r.Mode == Off {
 		return RuleOff, "the rule's mode is off"
 	}

@@ -109,7 +109,7 @@ func (j *joinedFiles) document() *Document {
 		j.broken = r.broken // already found in the single files
 		j.names()
 	}
-	j.forgive(root)
+	j.dropEmptyFileErrors(root)
 	j.problems[Mistake] = append(j.own, j.problems[Mistake]...)
 	j.mistakes += len(j.own)
 	return doc
@@ -137,7 +137,7 @@ func (j *joinedFiles) join(whole, more *node, at path) {
 		case len(at) == 1 || at[0] == "lists":
 			j.join(have, &item, at)
 		case j.partOf(have.KeyAt.Line) != j.partOf(item.KeyAt.Line):
-			j.add(Mistake, at, item.KeyAt, complain("%.64s is given twice", item.Key).but("the first is at %v", j.place(have.KeyAt)))
+			j.add(Mistake, at, item.KeyAt, complain("%.64s is given twice", item.Key).suggest("the first is at %v", j.place(have.KeyAt)))
 		}
 	}
 }
@@ -160,12 +160,12 @@ func (j *joinedFiles) names() {
 			first[name.Text] = name.At
 			continue
 		}
-		j.add(Mistake, path{"rules", i, "name"}, name.At, complain("the name %s is taken", name.Text).but("by the rule at %v", j.place(where)))
+		j.add(Mistake, path{"rules", i, "name"}, name.At, complain("the name %s is taken", name.Text).suggest("by the rule at %v", j.place(where)))
 	}
 }
 
-// forgive drops the complaints about files without rules if another file has some.
-func (j *joinedFiles) forgive(root *node) {
+// dropEmptyFileErrors drops the complaints about files without rules if another file has some.
+func (j *joinedFiles) dropEmptyFileErrors(root *node) {
 	told := root.Step("rules") != nil
 	j.own = slices.DeleteFunc(j.own, func(p Problem) bool {
 		i := slices.IndexFunc(j.parts, func(part part) bool { return part.name == p.File })

@@ -29,7 +29,7 @@ func (d *Duration) readText(text string) *valueProblem {
 	length, c := parseDuration(text, false)
 	*d = Duration(length)
 	if c == nil && length == 0 {
-		return complain("the duration %s is zero", text).but("at least %s", Duration(algorithm.MinWindow))
+		return complain("the duration %s is zero", text).suggest("at least %s", Duration(algorithm.MinWindow))
 	}
 	return c
 }
@@ -45,7 +45,7 @@ func (b *Budget) readText(text string) *valueProblem {
 	number, isPercent := strings.CutSuffix(text, "%")
 	n, c := parseCount(number)
 	if c != nil {
-		return complain("replay_budget must be a number or a percentage, not %.40q", text).but("as in 10%%")
+		return complain("replay_budget must be a number or a percentage, not %.40q", text).suggest("as in 10%%")
 	}
 	*b = Budget{Count: n}
 	most := int64(algorithm.MaxCount)
@@ -53,7 +53,7 @@ func (b *Budget) readText(text string) *valueProblem {
 		*b, most = Budget{Percent: n}, 100
 	}
 	if n < 1 || n > most {
-		return complain("replay_budget %s must be from 1 to %d", text, most).but("leave dedup out to charge every duplicate")
+		return complain("replay_budget %s must be from 1 to %d", text, most).suggest("leave dedup out to charge every duplicate")
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (k *KeyPart) readText(text string) *valueProblem {
 	}
 	n, err := strconv.Atoi(bits)
 	if err != nil || strconv.Itoa(n) != bits || n < minPrefix || n > maxPrefix {
-		return complain("the prefix /%.16s must be from /%d to /%d", bits, minPrefix, maxPrefix).but("the prefix applies to IPv6 addresses, for example ip/48; IPv4 addresses are counted individually")
+		return complain("the prefix /%.16s must be from /%d to /%d", bits, minPrefix, maxPrefix).suggest("the prefix applies to IPv6 addresses, for example ip/48; IPv4 addresses are counted individually")
 	}
 	k.Prefix = n
 	return nil
@@ -88,7 +88,7 @@ func (k KeyPart) value() string { return index.KeyPart(k).Value() }
 
 func checkAttributeName(name string) *valueProblem {
 	if len(name) > bounds.AttributeName || !pattern.IsName(name) {
-		return complain("invalid attribute name %.80q", name).but("use up to %d letters, digits, - and _", bounds.AttributeName)
+		return complain("invalid attribute name %.80q", name).suggest("use up to %d letters, digits, - and _", bounds.AttributeName)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (l *LimitTerms) readNode(r *reader, n *node) {
 		r.readFields(n, reflect.ValueOf(l).Elem(), nil)
 		return
 	case strictdoc.List:
-		r.fail(n, complain("a limit must be a rate or a mapping, not a list").but("as in 100/1m"))
+		r.fail(n, complain("a limit must be a rate or a mapping, not a list").suggest("as in 100/1m"))
 		return
 	}
 	if text, ok := r.scalar(n); ok {
@@ -200,7 +200,7 @@ func (c *CostTerms) readNode(r *reader, n *node) {
 	before := r.mistakes
 	r.readNumber(n, reflect.ValueOf(&c.Fixed).Elem())
 	if r.mistakes == before && c.Fixed == 0 {
-		r.fail(n, complain("cost 0 must be from 1 to %d", int64(algorithm.MaxCount)).but("use mode: off for a rule that charges nothing"))
+		r.fail(n, complain("cost 0 must be from 1 to %d", int64(algorithm.MaxCount)).suggest("use mode: off for a rule that charges nothing"))
 	}
 }
 
@@ -245,7 +245,7 @@ func (f *Failure) readNode(r *reader, n *node) {
 		before := r.mistakes
 		r.readFields(n, reflect.ValueOf(&local).Elem(), nil)
 		if *f = FailDivided; r.mistakes == before && local.Local != "divided" {
-			r.under("local", func() {
+			r.readBelow("local", func() {
 				r.fail(n.Step("local"), meantName(complain("unknown kind of local %.40q", local.Local), local.Local, []string{"divided"}))
 			})
 		}
@@ -253,7 +253,7 @@ func (f *Failure) readNode(r *reader, n *node) {
 	}
 	if text, ok := r.scalar(n); ok {
 		if text == "divided" {
-			r.fail(n, complain("divided is a kind of local").but("write {local: divided}"))
+			r.fail(n, complain("divided is a kind of local").suggest("write {local: divided}"))
 		} else if c := readName(f, failureNames, text, "on_store_error"); c != nil {
 			r.fail(n, meantName(complain("%s", c.message), text, []string{"local", "allow", "deny"}))
 		}
@@ -282,17 +282,17 @@ func (v *Values) readNode(r *reader, n *node) {
 		}
 		return
 	case strictdoc.Mapping:
-		r.fail(n, complain("%s must be a value or a list of them, not a mapping", r.what()))
+		r.fail(n, complain("%s must be a value or a list of them, not a mapping", r.partName()))
 		return
 	}
-	if r.tooMany(n, r.what(), 1, maxValues) {
+	if r.tooMany(n, r.partName(), 1, maxValues) {
 		return
 	}
 	before := r.mistakes
 	list := []string(nil)
 	r.readList(n, reflect.ValueOf(&list).Elem())
 	if *v = list; r.mistakes == before {
-		r.bounds(n, &field{name: r.what(), min: 1, max: maxValues}, reflect.ValueOf(list))
+		r.bounds(n, &field{name: r.partName(), min: 1, max: maxValues}, reflect.ValueOf(list))
 	}
 }
 
@@ -307,7 +307,7 @@ func (v *Values) toNode() *node {
 // readNode treats fields that a match does not have as attributes: {plan: gold} is short for {attributes: {plan:
 // gold}}. A name that looks like a misspelt field is not an attribute.
 func (m *MatchTerms) readNode(r *reader, n *node) {
-	if r.tooMany(n, r.what(), 0, maxPatterns) {
+	if r.tooMany(n, r.partName(), 0, maxPatterns) {
 		return
 	}
 	short := Patterns{}
@@ -315,7 +315,7 @@ func (m *MatchTerms) readNode(r *reader, n *node) {
 		if !r.isAttribute(item.Key) {
 			return false
 		}
-		r.under(item.Key, func() {
+		r.readBelow(item.Key, func() {
 			var values Values
 			if item.Kind == strictdoc.Null {
 				r.fail(item, complain("%.64s is empty", item.Key))
@@ -328,7 +328,7 @@ func (m *MatchTerms) readNode(r *reader, n *node) {
 	})
 	for name, values := range short {
 		if _, twice := m.Attributes[name]; twice {
-			c := complain("%s is given twice", name).but("here and under attributes")
+			c := complain("%s is given twice", name).suggest("here and under attributes")
 			r.add(Mistake, r.path.with(name), n.Step(name).KeyAt, c)
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 func (c *compiler) cost(t *CostTerms, countDenied bool, at path, p pattern.Path) Cost {
-	if t == nil || !c.sound(at) {
+	if t == nil || !c.isValid(at) {
 		return Cost{}
 	}
 	if t.Fixed != 0 {
@@ -37,7 +37,7 @@ func (c *compiler) cost(t *CostTerms, countDenied bool, at path, p pattern.Path)
 	c.checkField(t.ResponseJSON, at.with("response_json"))
 	if t.Cut && !usage.IsTokens(t.ResponseJSON) {
 		c.fail(at.with("cut"), complain("cut needs a cost that is known while a response is streamed").
-			but("give response_json: %s, %s or %s", usage.TotalTokens, usage.InputTokens, usage.OutputTokens))
+			suggest("give response_json: %s, %s or %s", usage.TotalTokens, usage.InputTokens, usage.OutputTokens))
 	}
 	if t.Cut && countDenied {
 		c.fail(at.with("cut"), complain("cut cannot be given beside count_denied: a response that is cut would count for more than it used"))
@@ -64,10 +64,10 @@ func (c *compiler) checkCostSources(t *CostTerms, at path) bool {
 	}
 	switch {
 	case given > 1, given == 0 && t.Estimate == "":
-		c.fail(at, complain("the cost has %d sources", given).but("give one of attribute, response_header, response_bytes: true, response_json, estimate, or a number"))
+		c.fail(at, complain("the cost has %d sources", given).suggest("give one of attribute, response_header, response_bytes: true, response_json, estimate, or a number"))
 		return false
 	case t.Attribute != "" && t.Estimate != "":
-		c.fail(at.with("estimate"), complain("the cost is an attribute and needs no estimate").but("write estimate: int(%s) alone", t.Attribute))
+		c.fail(at.with("estimate"), complain("the cost is an attribute and needs no estimate").suggest("write estimate: int(%s) alone", t.Attribute))
 		return false
 	}
 	return true
@@ -75,7 +75,7 @@ func (c *compiler) checkCostSources(t *CostTerms, at path) bool {
 
 func (c *compiler) reserve(r *Rule, t *RuleTerms, at path) {
 	at = at.with("reserve")
-	if t.Reserve == nil || !c.sound(at) {
+	if t.Reserve == nil || !c.isValid(at) {
 		return
 	}
 	r.Reserve, r.Overage = time.Duration(t.Reserve.TTL), t.Reserve.Overage
@@ -83,7 +83,7 @@ func (c *compiler) reserve(r *Rule, t *RuleTerms, at path) {
 		c.fail(at.with("ttl"), complain("ttl %v must be from %v to %v", t.Reserve.TTL, Duration(algorithm.MinWindow), Duration(storage.MaxReserve)))
 	}
 	if r.Overage == algorithm.OverageDebt && t.Overdraft == nil {
-		c.warn(at.with("overage"), complain("debt goes as far as the overdraft, and there is none").but("give overdraft: {max: …}, or write allow"))
+		c.warn(at.with("overage"), complain("debt goes as far as the overdraft, and there is none").suggest("give overdraft: {max: …}, or write allow"))
 	}
 }
 
@@ -109,7 +109,7 @@ func (c *compiler) penalty(t *RuleTerms, at path) *algorithm.Penalty {
 				}
 			}
 		}
-		if c.sound(where) { // unreadable values are already reported
+		if c.isValid(where) { // unreadable values are already reported
 			c.fail(where, complain("%v", e))
 		}
 	}
@@ -143,12 +143,12 @@ func (c *compiler) penaltyTerms(t *RuleTerms, at path) (*algorithm.PenaltyTerms,
 // progressivePenalty returns the penalty that enable_progressive_limits abbreviates.
 func (c *compiler) progressivePenalty(t *RuleTerms, at path) (*algorithm.PenaltyTerms, path) {
 	bans := at.with("progressive_ban_durations")
-	if !c.sound(at.with("enable_progressive_limits")) || !c.sound(bans) {
+	if !c.isValid(at.with("enable_progressive_limits")) || !c.isValid(bans) {
 		return nil, nil
 	}
 	if !t.EnableProgressiveLimits {
 		if c.has(bans) {
-			c.warn(bans, complain("no client is banned").but("write enable_progressive_limits: true"))
+			c.warn(bans, complain("no client is banned").suggest("write enable_progressive_limits: true"))
 		}
 		return nil, nil
 	}
@@ -180,7 +180,7 @@ func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *algorit
 		if e.Field != "ttl" && e.Field != "max_replays" {
 			where = at.with("replay_budget")
 		}
-		if c.sound(where) { // report once: overrides come here too
+		if c.isValid(where) { // report once: overrides come here too
 			c.fail(where, complain("%v", e))
 		}
 	}

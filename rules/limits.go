@@ -53,8 +53,8 @@ func (c *compiler) ownLimits(t *RuleTerms, at path) limitList {
 	if c.has(list.whole) {
 		return list
 	}
-	if len(short) == 0 && c.sound(list.whole) {
-		c.fail(list.whole, complain("limits is missing").but("write for example limits: [100/1m]"))
+	if len(short) == 0 && c.isValid(list.whole) {
+		c.fail(list.whole, complain("limits is missing").suggest("write for example limits: [100/1m]"))
 	}
 	return limitList{terms: short, at: func(i int) path { return at.with(names[i]) }, whole: at}
 }
@@ -71,7 +71,7 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 			continue
 		}
 		limit.Scope = list.scope
-		c.lend(&limit, t)
+		c.copySettings(&limit, t)
 		if !c.validate(limit, &list.terms[i], list.at(i), ruleAt) {
 			out.complete = false
 			continue
@@ -81,7 +81,7 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 		terms = append(terms, &list.terms[i])
 	}
 	c.number(out.compiled, at)
-	out.usual = c.usual(&out, terms, t, at, ruleAt)
+	out.usual = c.defaultLimits(&out, terms, t, at, ruleAt)
 	for i, limit := range out.usual {
 		meter := c.meter(limit)
 		if meter == nil { // more equal limits than ordinals
@@ -93,7 +93,7 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 		c.waits(meter, at[i])
 	}
 	if out.complete && len(out.meters) == len(list.terms) {
-		c.beaten(&out, at)
+		c.warnUnreached(&out, at)
 	}
 	return out
 }
@@ -124,13 +124,13 @@ func (c *compiler) waits(m *algorithm.Meter, at path) {
 	if longest > can {
 		c.warn(at.with("queue"), complain("the last request in a queue of %d waits %v, but requests are delayed at most %v: %d can wait, the others are denied",
 			m.Capacity-1, Duration(time.Duration(longest)*time.Microsecond), Duration(c.options.MaxDelay), int64(can/apart)).
-			but("raise gateway.max_delay, or leave it out"))
+			suggest("raise gateway.max_delay, or leave it out"))
 	}
 }
 
 // limit turns terms into a limit, without the settings that the rule adds.
 func (c *compiler) limit(t *LimitTerms, at path) (penstock.Limit, bool) {
-	if !c.sound(at) {
+	if !c.isValid(at) {
 		return penstock.Limit{}, false
 	}
 	l := penstock.Limit{
@@ -158,16 +158,16 @@ func (c *compiler) checkTerms(t *LimitTerms, at path) {
 	hasRate, isConcurrent := t.Rate != (Rate{}), t.Concurrent != 0
 	switch {
 	case hasRate && isConcurrent:
-		c.fail(at.with("concurrent"), complain("concurrent cannot be given beside a rate").but("make it a limit of its own"))
+		c.fail(at.with("concurrent"), complain("concurrent cannot be given beside a rate").suggest("make it a limit of its own"))
 	case isConcurrent:
 		c.checkConcurrent(t, at)
 	case hasRate && t.Algorithm == penstock.Concurrency:
-		c.fail(at.with("rate"), complain("concurrency has no rate").but("write {concurrent: %d, ttl: 30s}", max(t.Rate.Count, 1)))
+		c.fail(at.with("rate"), complain("concurrency has no rate").suggest("write {concurrent: %d, ttl: 30s}", max(t.Rate.Count, 1)))
 	case hasRate:
 	case t.Algorithm == penstock.Concurrency:
-		c.fail(at, complain("concurrent is missing").but("as in {concurrent: 5, ttl: 30s}"))
+		c.fail(at, complain("concurrent is missing").suggest("as in {concurrent: 5, ttl: 30s}"))
 	default:
-		c.fail(at, complain("rate is missing").but("as in {rate: 100/1m}"))
+		c.fail(at, complain("rate is missing").suggest("as in {rate: 100/1m}"))
 	}
 	if t.TTL != 0 && !isConcurrent {
 		c.fail(at.with("ttl"), complain("ttl can only be used with concurrent"))
@@ -179,7 +179,7 @@ func (c *compiler) checkConcurrent(t *LimitTerms, at path) {
 	case t.Algorithm != 0 && t.Algorithm != penstock.Concurrency:
 		c.fail(at.with("algorithm"), complain("concurrent needs the algorithm concurrency, not %v", t.Algorithm))
 	case t.TTL == 0:
-		c.fail(at, complain("ttl is missing").but("it limits how long a request that is not released holds its permit, for example ttl: 30s"))
+		c.fail(at, complain("ttl is missing").suggest("it limits how long a request that is not released holds its permit, for example ttl: 30s"))
 	}
 }
 
@@ -190,15 +190,15 @@ func (c *compiler) zone(name string, at path) *time.Location {
 	}
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		c.fail(at, complain("unknown time zone %.64q", name).but("use a name of the IANA database, as in Europe/Berlin"))
+		c.fail(at, complain("unknown time zone %.64q", name).suggest("use a name of the IANA database, as in Europe/Berlin"))
 		return nil
 	}
 	c.zones[name] = location
 	return location
 }
 
-// lend copies settings of the rule to a limit that supports them.
-func (c *compiler) lend(l *penstock.Limit, t *RuleTerms) {
+// copySettings copies settings of the rule to a limit that supports them.
+func (c *compiler) copySettings(l *penstock.Limit, t *RuleTerms) {
 	if t.CountDenied && countsDenied(l.Algorithm) {
 		l.CountDenied = true
 	}
@@ -215,8 +215,8 @@ func overdraws(a penstock.Algorithm) bool {
 	return a != penstock.LeakyBucket && a != penstock.Concurrency
 }
 
-// reach reports settings of a rule that none of its limits supports.
-func (c *compiler) reach(l compiledLimits, t *RuleTerms, at path) {
+// checkUnused reports settings of a rule that none of its limits supports.
+func (c *compiler) checkUnused(l compiledLimits, t *RuleTerms, at path) {
 	if !l.complete || len(l.compiled) == 0 {
 		return
 	}
@@ -250,7 +250,7 @@ func (c *compiler) validate(l penstock.Limit, t *LimitTerms, at, ruleAt path) bo
 			}
 		case "period":
 			where = at.with("rate")
-			complaint.in(c.afterSlash(where)).but("write {rate: %v, algorithm: fixed_window}", t.Rate)
+			complaint.in(c.afterSlash(where)).suggest("write {rate: %v, algorithm: fixed_window}", t.Rate)
 		case "overdraft":
 			where = ruleAt.with("overdraft", "max")
 		case "count_denied":

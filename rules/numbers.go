@@ -169,7 +169,7 @@ func (n *numbers) resolve(r *Rule, call *penstock.Call, key []string, data *Data
 		wanted[i] = LimitNumber{len(l.sources) > 0, c.count, c.scope}
 		isDefault = isDefault && c.count == l.limit.Count && c.scope == l.limit.Scope
 		if c.reason != NoFallback {
-			n.fell(r, i, &c, fallbacks)
+			n.addFallback(r, i, &c, fallbacks)
 		}
 	}
 	if isDefault {
@@ -180,13 +180,13 @@ func (n *numbers) resolve(r *Rule, call *penstock.Call, key []string, data *Data
 	}
 	for i := range n.limits {
 		if l := &n.limits[i]; wanted[i].Count != l.limit.Count || wanted[i].Scope != l.limit.Scope {
-			n.fell(r, i, &choice{source: -1, reason: NotPossible}, fallbacks)
+			n.addFallback(r, i, &choice{source: -1, reason: NotPossible}, fallbacks)
 		}
 	}
 	return n.defaults
 }
 
-func (n *numbers) fell(r *Rule, i int, c *choice, fallbacks *[]Fallback) {
+func (n *numbers) addFallback(r *Rule, i int, c *choice, fallbacks *[]Fallback) {
 	if fallbacks == nil {
 		return
 	}

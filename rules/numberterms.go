@@ -38,7 +38,7 @@ func parseNumberTerm(text string) (numberTerm, *valueProblem) {
 		t := numberTerm{field: strings.TrimSpace(field), name: strings.TrimSpace(name)}
 		switch {
 		case t.field != "claim" && t.field != "header":
-			return t, complain("a number cannot come from %.40q", t.field).but("write {claim: quota}, {header: X-Quota}, the name of an attribute, or {tenant.requests}")
+			return t, complain("a number cannot come from %.40q", t.field).suggest("write {claim: quota}, {header: X-Quota}, the name of an attribute, or {tenant.requests}")
 		case t.name == "" || len(t.name) > maxSourceName || strings.ContainsAny(t.name, "{}|: "):
 			return t, complain("%.64q cannot be the name of a %s", t.name, t.field)
 		}
@@ -49,7 +49,7 @@ func parseNumberTerm(text string) (numberTerm, *valueProblem) {
 		return numberTerm{}, c
 	}
 	if entitled && (len(entitlement) > MaxEntitlementName || !pattern.IsName(entitlement)) {
-		return numberTerm{}, complain("invalid entitlement name %.80q", entitlement).but("use up to %d letters, digits, - and _", MaxEntitlementName)
+		return numberTerm{}, complain("invalid entitlement name %.80q", entitlement).suggest("use up to %d letters, digits, - and _", MaxEntitlementName)
 	}
 	return numberTerm{name: name, entitlement: entitlement}, nil
 }
@@ -95,7 +95,7 @@ func parseRateCount(text string) (count int64, from string, c *valueProblem) {
 		return count, "", c
 	}
 	if inner, ok = strings.CutSuffix(inner, "}"); !ok {
-		return 0, "", complain("the rate %.40q has no closing brace before the slash", text).but(`write for example "{claim: quota}/1h"`)
+		return 0, "", complain("the rate %.40q has no closing brace before the slash", text).suggest(`write for example "{claim: quota}/1h"`)
 	}
 	terms, c := parseNumberTerms(inner)
 	if c != nil {

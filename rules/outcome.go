@@ -73,10 +73,10 @@ func (c *compiler) outcome(t *RuleTerms, at path) *Outcome {
 		return nil
 	}
 	if o.ChargeIf != "" && o.RefundIf != "" {
-		c.failKey(at.with("refund_if"), complain("refund_if cannot be given beside charge_if").but("write both as one condition, as in charge_if: A && !(B)"))
+		c.failKey(at.with("refund_if"), complain("refund_if cannot be given beside charge_if").suggest("write both as one condition, as in charge_if: A && !(B)"))
 	}
 	if t.Consistency == Leased {
-		c.fail(at.with("consistency"), complain("leased quota cannot be corrected by a response").but("use exact, or leave it out"))
+		c.fail(at.with("consistency"), complain("leased quota cannot be corrected by a response").suggest("use exact, or leave it out"))
 	}
 	o.charge = c.aboutResponse(o.ChargeIf, at.with("charge_if"))
 	o.refund = c.aboutResponse(o.RefundIf, at.with("refund_if"))

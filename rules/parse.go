@@ -34,7 +34,7 @@ func parse(ctx context.Context, name, text string) *Document {
 		r := &reader{problemCollector: f}
 		r.read(f.source.root, reflect.ValueOf(doc).Elem())
 	} else if f.mistakes == 0 && f.stopped == nil {
-		f.add(Mistake, nil, position{Line: 1, Column: 1}, complain("the document is empty").but("write rules: [] for no rules"))
+		f.add(Mistake, nil, position{Line: 1, Column: 1}, complain("the document is empty").suggest("write rules: [] for no rules"))
 	}
 	return doc
 }

@@ -46,7 +46,7 @@ func (c *compiler) ignored(rule *RuleTerms) (ignore urlform.Ignore) {
 // spellings warns about a penalty that clients may evade by spelling the path differently, unless the document
 // says that the upstream servers distinguish these spellings.
 func (c *compiler) spellings(p pattern.Path, rule *RuleTerms, at path) {
-	if p.Text == "" || p.Text == "/" || !c.sound(at) {
+	if p.Text == "" || p.Text == "/" || !c.isValid(at) {
 		return
 	}
 	sample := p.Sample("x", "")
@@ -70,7 +70,7 @@ func (c *compiler) spellings(p pattern.Path, rule *RuleTerms, at path) {
 	}
 	if len(missing) > 0 {
 		c.warn(at, complain("a server that takes %s for %s serves it without this penalty", strings.Join(evading, " or "), sample).
-			but("set %s in path_matching to what your servers do", strings.Join(missing, ", ")))
+			suggest("set %s in path_matching to what your servers do", strings.Join(missing, ", ")))
 	}
 }
 
@@ -84,6 +84,6 @@ func (c *compiler) comparedPaths(when *expr.Expression, at path, ignore urlform.
 		return
 	}
 	if literal := upperPath.FindString(when.Text); literal != "" {
-		c.warn(at, complain("the path is in lower case here, as path_matching ignores case, and never %.64s", literal).but("write it in lower case"))
+		c.warn(at, complain("the path is in lower case here, as path_matching ignores case, and never %.64s", literal).suggest("write it in lower case"))
 	}
 }

@@ -166,7 +166,7 @@ func complain(format string, args ...any) *valueProblem {
 	return &valueProblem{message: fmt.Sprintf(format, args...)}
 }
 
-func (c *valueProblem) but(format string, args ...any) *valueProblem {
+func (c *valueProblem) suggest(format string, args ...any) *valueProblem {
 	c.hint = fmt.Sprintf(format, args...)
 	return c
 }
@@ -221,8 +221,8 @@ func (f *problemCollector) work(steps int) bool {
 	return f.stopped == nil && f.untold[Mistake] == 0
 }
 
-// sound reports whether no error has been found at or below a path.
-func (f *problemCollector) sound(at path) bool {
+// isValid reports whether no error has been found at or below a path.
+func (f *problemCollector) isValid(at path) bool {
 	return len(f.broken) == 0 || !f.broken[at.String()]
 }
 

@@ -68,19 +68,19 @@ func unknownUnit(name string, offset int, inRate bool) *valueProblem {
 		meant = spelling.Closest(strings.ToLower(name), known)
 	}
 	if !slices.Contains(known, meant) {
-		return c.but("must be one of %s", strings.Join(known, ", "))
+		return c.suggest("must be one of %s", strings.Join(known, ", "))
 	}
-	return c.but("did you mean %s?", meant)
+	return c.suggest("did you mean %s?", meant)
 }
 
 // parseRate reads N/[n]unit.
 func parseRate(text string) (Rate, *valueProblem) {
 	before, after, ok := strings.Cut(text, "/")
 	if !ok {
-		return Rate{}, complain("invalid rate %.40q", text).but("write how much per how long, as in 100/1m")
+		return Rate{}, complain("invalid rate %.40q", text).suggest("write how much per how long, as in 100/1m")
 	}
 	if before == "" {
-		return Rate{}, complain("%.40q has no count", text).but("write for example 100%.20s", text)
+		return Rate{}, complain("%.40q has no count", text).suggest("write for example 100%.20s", text)
 	}
 	count, from, c := parseRateCount(before)
 	if c != nil {
@@ -92,7 +92,7 @@ func parseRate(text string) (Rate, *valueProblem) {
 	if slices.Contains(periods, name) {
 		if digits != "" {
 			return Rate{}, complain("a calendar %s cannot be multiplied", name).in(offset).
-				but("write %s/%s for the calendar %s, or a length of time as in %s/%s%s", before, name, name, before, digits, lengthLike(name))
+				suggest("write %s/%s for the calendar %s, or a length of time as in %s/%s%s", before, name, name, before, digits, lengthLike(name))
 		}
 		var period penstock.Period
 		if err := period.UnmarshalText([]byte(name)); err != nil {
@@ -103,7 +103,7 @@ func parseRate(text string) (Rate, *valueProblem) {
 	if digits == "" {
 		after = "1" + after
 		if name == "" {
-			return Rate{}, complain("%.40q has no period", text).in(offset).but("write for example %s/1m", before)
+			return Rate{}, complain("%.40q has no period", text).in(offset).suggest("write for example %s/1m", before)
 		}
 	}
 	window, c := parseDuration(after, true)
@@ -128,11 +128,11 @@ func parseCount(text string) (int64, *valueProblem) {
 		return 0, complain("%.40q is not a whole number, 0 or more", text)
 	}
 	if len(digits) > 1 && digits[0] == '0' {
-		return 0, complain("the number %.40s begins with 0", text).but("write it without")
+		return 0, complain("the number %.40s begins with 0", text).suggest("write it without")
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n > algorithm.MaxCount {
-		return 0, complain("the number %.40s is too large", text).but("at most %d", int64(algorithm.MaxCount))
+		return 0, complain("the number %.40s is too large", text).suggest("at most %d", int64(algorithm.MaxCount))
 	}
 	return n, nil
 }
@@ -140,13 +140,13 @@ func parseCount(text string) (int64, *valueProblem) {
 // parseDuration reads a sequence of numbers with units. The offset of a complaint is into text.
 func parseDuration(text string, inRate bool) (time.Duration, *valueProblem) {
 	if text == "" {
-		return 0, complain("the duration is empty").but("write for example 30s")
+		return 0, complain("the duration is empty").suggest("write for example 30s")
 	}
 	var sum time.Duration
 	for at := 0; at < len(text); {
 		digits := leadingDigits(text[at:])
 		if digits == "" {
-			return 0, complain("invalid duration %.40q", text).in(runes(text[:at])).but("write a number and a unit, as in 30s or 1h30m")
+			return 0, complain("invalid duration %.40q", text).in(runes(text[:at])).suggest("write a number and a unit, as in 30s or 1h30m")
 		}
 		name := leadingUnit(text[at+len(digits):])
 		end := at + len(digits) + len(name)
@@ -156,14 +156,14 @@ func parseDuration(text string, inRate bool) (time.Duration, *valueProblem) {
 		offset := runes(text[:at+len(digits)])
 		i := slices.IndexFunc(units, func(u unit) bool { return u.name == name })
 		if i < 0 && slices.Contains(periods, name) && !inRate {
-			return 0, complain("%s is a calendar period, which only a rate can have", name).in(offset).but("write a length of time, as in 24h")
+			return 0, complain("%s is a calendar period, which only a rate can have", name).in(offset).suggest("write a length of time, as in 24h")
 		}
 		if i < 0 {
 			return 0, unknownUnit(name, offset, inRate)
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil || n > int64((math.MaxInt64-sum)/units[i].length) {
-			return 0, complain("the duration %.40s is too long", text).in(runes(text[:at])).but("at most %s", Duration(algorithm.MaxWindow))
+			return 0, complain("the duration %.40s is too long", text).in(runes(text[:at])).suggest("at most %s", Duration(algorithm.MaxWindow))
 		}
 		sum += time.Duration(n) * units[i].length
 		at = end
@@ -176,11 +176,11 @@ func badUnit(text string, at int, digits string) *valueProblem {
 	rest := text[at+len(digits):]
 	switch {
 	case rest == "":
-		return complain("%.40s has no unit", text).in(runes(text)).but("write for example %.20ss", text)
+		return complain("%.40s has no unit", text).in(runes(text)).suggest("write for example %.20ss", text)
 	case rest[0] == '.' || rest[0] == ',':
-		return complain("%.40s is not made of whole numbers", text).in(runes(text[:at])).but("write it in a smaller unit, as in 1h30m")
+		return complain("%.40s is not made of whole numbers", text).in(runes(text[:at])).suggest("write it in a smaller unit, as in 1h30m")
 	}
-	return complain("invalid duration %.40q", text).in(runes(text[:at+len(digits)])).but("write a number and a unit, as in 30s or 1h30m")
+	return complain("invalid duration %.40q", text).in(runes(text[:at+len(digits)])).suggest("write a number and a unit, as in 30s or 1h30m")
 }
 
 func leadingDigits(s string) string {

@@ -69,15 +69,15 @@ func (r *reader) fail(n *node, c *valueProblem) {
 	r.add(Mistake, append(path(nil), r.path...), r.source.within(n, c.offset), c)
 }
 
-// under reads something below a field or an index.
-func (r *reader) under(step any, read func()) {
+// readBelow reads something below a field or an index.
+func (r *reader) readBelow(step any, read func()) {
 	r.path = append(r.path, step)
 	read()
 	r.path = r.path[:len(r.path)-1]
 }
 
-// what names the part that is being read.
-func (r *reader) what() string {
+// partName names the part that is being read.
+func (r *reader) partName() string {
 	for i := len(r.path) - 1; i >= 0; i-- {
 		if name, ok := r.path[i].(string); ok {
 			if i < len(r.path)-1 {
@@ -116,7 +116,7 @@ func (r *reader) readAs(n *node, v reflect.Value) bool {
 		if text, ok := r.scalar(n); ok {
 			known := namesOf(v.Type())
 			if err := to.UnmarshalText([]byte(text)); err != nil || known != nil && !slices.Contains(known, text) {
-				r.fail(n, r.misread(err, text, v.Type()))
+				r.fail(n, r.invalidText(err, text, v.Type()))
 			}
 		}
 	default:
@@ -144,23 +144,23 @@ func (r *reader) readKind(n *node, v reflect.Value) {
 	}
 }
 
-// misread returns the complaint about a text that a type rejects.
-func (r *reader) misread(err error, text string, t reflect.Type) *valueProblem {
+// invalidText returns the complaint about a text that a type rejects.
+func (r *reader) invalidText(err error, text string, t reflect.Type) *valueProblem {
 	if names := namesOf(t); names != nil {
-		return meantName(complain("unknown %s %.64q", r.what(), text), text, names)
+		return meantName(complain("unknown %s %.64q", r.partName(), text), text, names)
 	}
 	var c *valueProblem
 	if errors.As(err, &c) {
 		return c
 	}
-	return complain("%s: %v", r.what(), err)
+	return complain("%s: %v", r.partName(), err)
 }
 
 func (r *reader) readList(n *node, v reflect.Value) {
 	if n.Kind != strictdoc.List {
-		c := complain("%s must be a list, not %v", r.what(), n.Kind)
+		c := complain("%s must be a list, not %v", r.partName(), n.Kind)
 		if n.Kind == strictdoc.Scalar && n.Style == plain {
-			c.but("write [%.40s]", n.Text)
+			c.suggest("write [%.40s]", n.Text)
 		}
 		r.fail(n, c)
 		return
@@ -169,7 +169,7 @@ func (r *reader) readList(n *node, v reflect.Value) {
 	for i := 0; i < len(n.Items) && r.goOn(); i++ {
 		v.Grow(1) // unreadable values must not use the memory of readable ones
 		v.SetLen(i + 1)
-		r.under(i, func() { r.readItem(&n.Items[i], v.Index(i)) })
+		r.readBelow(i, func() { r.readItem(&n.Items[i], v.Index(i)) })
 	}
 }
 
@@ -184,7 +184,7 @@ func (r *reader) tooMany(n *node, name string, least, most int64) bool {
 
 func (r *reader) readItem(n *node, v reflect.Value) {
 	if n.Kind == strictdoc.Null {
-		r.fail(n, complain("%s is empty", r.what()))
+		r.fail(n, complain("%s is empty", r.partName()))
 		return
 	}
 	r.read(n, v)
@@ -193,17 +193,17 @@ func (r *reader) readItem(n *node, v reflect.Value) {
 // isMapping reports whether a node is a mapping. It complains if not, and about duplicate fields.
 func (r *reader) isMapping(n *node) bool {
 	if n.Kind != strictdoc.Mapping {
-		r.fail(n, complain("%s must be a mapping, not %v", r.what(), n.Kind))
+		r.fail(n, complain("%s must be a mapping, not %v", r.partName(), n.Kind))
 		return false
 	}
-	if r.tooMany(n, r.what(), 0, strictdoc.MaxFields) {
+	if r.tooMany(n, r.partName(), 0, strictdoc.MaxFields) {
 		return false
 	}
 	seen := make(map[string]position, len(n.Items))
 	for i := range n.Items {
 		item := &n.Items[i]
 		if first, ok := seen[item.Key]; ok {
-			c := complain("%.64s is given twice", item.Key).but("the first is at %d:%d", first.Line, first.Column)
+			c := complain("%.64s is given twice", item.Key).suggest("the first is at %d:%d", first.Line, first.Column)
 			r.add(Mistake, r.path.with(item.Key), item.KeyAt, c)
 			continue
 		}
@@ -213,13 +213,13 @@ func (r *reader) isMapping(n *node) bool {
 }
 
 func (r *reader) readMap(n *node, v reflect.Value) {
-	if isPatterns := v.Type() == reflect.TypeFor[Patterns](); isPatterns && r.tooMany(n, r.what(), 1, maxPatterns) || !r.isMapping(n) {
+	if isPatterns := v.Type() == reflect.TypeFor[Patterns](); isPatterns && r.tooMany(n, r.partName(), 1, maxPatterns) || !r.isMapping(n) {
 		return
 	}
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.Items)))
 	for i := 0; i < len(n.Items) && r.goOn(); i++ {
 		item := &n.Items[i]
-		r.under(item.Key, func() {
+		r.readBelow(item.Key, func() {
 			if c := checkAttributeName(item.Key); c != nil {
 				r.add(Mistake, r.path.with(), item.KeyAt, c)
 			}
@@ -251,7 +251,7 @@ func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) boo
 		if item.Kind == strictdoc.Null && f.nullable {
 			continue
 		}
-		r.under(f.name, func() {
+		r.readBelow(f.name, func() {
 			if item.Kind == strictdoc.Null {
 				r.fail(item, f.empty())
 				return
@@ -268,7 +268,7 @@ func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) boo
 	}
 	for i := range fields {
 		if f := &fields[i]; f.required && !given[f.index] {
-			r.add(Mistake, r.path.with(f.name), n.At, complain("%s is missing", f.name).but("as in %s", f.as))
+			r.add(Mistake, r.path.with(f.name), n.At, complain("%s is missing", f.name).suggest("as in %s", f.as))
 		}
 	}
 }
@@ -277,9 +277,9 @@ func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) boo
 func (f *field) empty() *valueProblem {
 	c := complain("%s is empty", f.name)
 	if f.as != "" {
-		return c.but("as in %s", f.as)
+		return c.suggest("as in %s", f.as)
 	}
-	return c.but("leave it out or give it a value")
+	return c.suggest("leave it out or give it a value")
 }
 
 func fieldNamed(fields []field, name string) *field {
@@ -303,9 +303,9 @@ func (r *reader) unknown(item *node, fields []field) {
 // meantName adds to c the most similar known name, or the list of known names.
 func meantName(c *valueProblem, name string, known []string) *valueProblem {
 	if meant := spelling.Closest(strings.ToLower(name), known); meant != "" {
-		return c.but("did you mean %s?", meant)
+		return c.suggest("did you mean %s?", meant)
 	}
-	return c.but("must be one of %s", strings.Join(known, ", "))
+	return c.suggest("must be one of %s", strings.Join(known, ", "))
 }
 
 // bounds checks a number, or the length of a text or list.

@@ -34,7 +34,7 @@ func (r *Reading) Fail(message, hint string, at ...any) {
 }
 
 // Sound reports whether there is no error at a path or below it.
-func (r *Reading) Sound(at ...any) bool { return r.found.sound(at) }
+func (r *Reading) Sound(at ...any) bool { return r.found.isValid(at) }
 
 // Place returns the position of a path in the text, and that line.
 func (r *Reading) Place(at ...any) (Position, string) {

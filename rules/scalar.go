@@ -15,7 +15,7 @@ const maxText = 4096
 // scalar returns the text of a single value. Numbers, true and false are texts too.
 func (r *reader) scalar(n *node) (string, bool) {
 	if n.Kind != strictdoc.Scalar {
-		r.fail(n, complain("%s must be a single value, not %v", r.what(), n.Kind))
+		r.fail(n, complain("%s must be a single value, not %v", r.partName(), n.Kind))
 		return "", false
 	}
 	text := n.Text
@@ -23,11 +23,11 @@ func (r *reader) scalar(n *node) (string, bool) {
 		text = strings.TrimRight(text, "\n")
 	}
 	if len(text) > maxText {
-		r.fail(n, complain("%s has %d bytes, at most %d", r.what(), len(text), maxText))
+		r.fail(n, complain("%s has %d bytes, at most %d", r.partName(), len(text), maxText))
 		return "", false
 	}
 	if i := strings.IndexFunc(text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }); i >= 0 {
-		r.fail(n, complain("%s has a control character", r.what()).in(runes(text[:i])))
+		r.fail(n, complain("%s has a control character", r.partName()).in(runes(text[:i])))
 		return "", false
 	}
 	return text, true
@@ -39,12 +39,12 @@ func (r *reader) readNumber(n *node, v reflect.Value) {
 		return
 	}
 	if n.Style != plain {
-		r.fail(n, complain("%s must be a number, not a text", r.what()).but("write it without quotes"))
+		r.fail(n, complain("%s must be a number, not a text", r.partName()).suggest("write it without quotes"))
 		return
 	}
 	count, c := parseCount(text)
 	if c != nil {
-		c.message = r.what() + ": " + c.message
+		c.message = r.partName() + ": " + c.message
 		r.fail(n, c)
 		return
 	}
@@ -57,7 +57,7 @@ func (r *reader) readBool(n *node, v reflect.Value) {
 		return
 	}
 	if n.Style != plain || text != "true" && text != "false" {
-		r.fail(n, complain("%s must be true or false, not %.40q", r.what(), text))
+		r.fail(n, complain("%s must be true or false, not %.40q", r.partName(), text))
 		return
 	}
 	v.SetBool(text == "true")
@@ -70,7 +70,7 @@ func (r *reader) readTime(n *node, to *time.Time) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil || at.IsZero() {
-		r.fail(n, complain("%s must be a date with time and zone, not %.40q", r.what(), text).but("as in 2027-01-01T00:00:00Z"))
+		r.fail(n, complain("%s must be a date with time and zone, not %.40q", r.partName(), text).suggest("as in 2027-01-01T00:00:00Z"))
 		return
 	}
 	*to = at.UTC()

@@ -14,11 +14,11 @@ import (
 func (c *compiler) sources() (all []attribute.Source) {
 	for _, name := range slices.Sorted(maps.Keys(c.doc.Attributes)) {
 		at := path{"attributes", name}
-		if !c.sound(at) {
+		if !c.isValid(at) {
 			continue
 		}
 		if slices.Contains(builtin, name) {
-			c.fail(at, complain("%s is always there", name).but("give this attribute another name"))
+			c.fail(at, complain("%s is always there", name).suggest("give this attribute another name"))
 		}
 		s := c.doc.Attributes[name]
 		c.checkSource(&s, name, at)
@@ -37,7 +37,7 @@ func (c *compiler) sources() (all []attribute.Source) {
 // checkField reports a path to a field of a JSON body that leads nowhere.
 func (c *compiler) checkField(field string, at path) {
 	if field != "" && (slices.Contains(strings.Split(field, "."), "") || strings.ContainsFunc(field, unicode.IsControl)) {
-		c.fail(at, complain("%.64q cannot be a field of a JSON text", field).but("write the names of the objects around it and its own, as in params.name"))
+		c.fail(at, complain("%.64q cannot be a field of a JSON text", field).suggest("write the names of the objects around it and its own, as in params.name"))
 	}
 }
 
@@ -66,6 +66,6 @@ func (c *compiler) checkSource(s *Source, name string, at path) {
 		}
 	}
 	if given != 1 {
-		c.fail(at, complain("%s has %d sources", name, given).but("give one of %s", strings.Join(known, ", ")))
+		c.fail(at, complain("%s has %d sources", name, given).suggest("give one of %s", strings.Join(known, ", ")))
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// when compiles a condition over the attributes and the wildcards of the rule's path.
-func (c *compiler) when(text string, at path, p pattern.Path) *expr.Expression {
+// compileCondition compiles a condition over the attributes and the wildcards of the rule's path.
+func (c *compiler) compileCondition(text string, at path, p pattern.Path) *expr.Expression {
 	return c.aboutRequest(text, at, p, (*expr.Language).Compile)
 }
 
 // aboutRequest compiles an expression over the attributes and the wildcards of the rule's path.
 func (c *compiler) aboutRequest(text string, at path, p pattern.Path, compile compileFunc) *expr.Expression {
-	wildcards := strings.Join(mentioned(p.Wildcards(), text), " ")
+	wildcards := strings.Join(mentionedNames(p.Wildcards(), text), " ")
 	return c.expression(text, wildcards, at, func() (*expr.Language, error) { return c.languageWith(wildcards) }, compile)
 }
 
@@ -27,7 +27,7 @@ type compileFunc func(l *expr.Language, text string) (*expr.Expression, error)
 
 // expression compiles an expression of a language, once for all equal ones. The field at its path says what it is for.
 func (c *compiler) expression(text, of string, at path, languageOf func() (*expr.Language, error), compile compileFunc) *expr.Expression {
-	if text == "" || !c.sound(at) {
+	if text == "" || !c.isValid(at) {
 		return nil
 	}
 	field := at[len(at)-1].(string)
@@ -65,9 +65,9 @@ func (c *compiler) expression(text, of string, at path, languageOf func() (*expr
 // about ten times as long as a byte of anything else.
 const maxExpressions = 512 << 10
 
-// mentioned returns the names that occur in an expression. It may include names that are only part of a word. Few
+// mentionedNames returns the names that occur in an expression. It may include names that are only part of a word. Few
 // expressions need their own language.
-func mentioned(names []string, text string) []string {
+func mentionedNames(names []string, text string) []string {
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(text, name) })
 	slices.Sort(names)
 	return names
@@ -132,7 +132,7 @@ func (c *compiler) undeclared() (names []string) {
 // wildcards reports wildcards of a rule's path that have the name of an attribute: in a key and in an expression
 // they would be ambiguous.
 func (c *compiler) wildcards(p pattern.Path, at path) {
-	if !c.sound(at) {
+	if !c.isValid(at) {
 		return
 	}
 	for _, name := range p.Wildcards() {
@@ -141,6 +141,6 @@ func (c *compiler) wildcards(p pattern.Path, at path) {
 		}
 		written := strings.Replace(c.source.find(at).Text, "...}", "}", 1) // at the end
 		before, _, _ := strings.Cut(written, "{"+name+"}")
-		c.fail(at, complain("the wildcard {%s} has the name of an attribute", name).in(runes(before)).but("give it another name"))
+		c.fail(at, complain("the wildcard {%s} has the name of an attribute", name).in(runes(before)).suggest("give it another name"))
 	}
 }

@@ -95,11 +95,11 @@ func forEachKind(check func(m *algorithm.Meter) error) error {
 // unnoticed plays a history twice, once with extra steps in between, and requires the same answer to a
 // later request: the extra steps left no trace.
 func unnoticed(nodes []storage.Store, past, between []step, question step) error {
-	want, err := afterwards(nodes, past, &question)
+	want, err := playThen(nodes, past, &question)
 	if err != nil {
 		return err
 	}
-	got, err := afterwards(nodes, slices.Concat(past, between), &question)
+	got, err := playThen(nodes, slices.Concat(past, between), &question)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func unnoticed(nodes []storage.Store, past, between []step, question step) error
 func calls(n int, now algorithm.Instant, m *algorithm.Meter, cost int64) []step {
 	var steps []step
 	for i := range n {
-		steps = append(steps, one(now, m, cost, algorithm.AnyDelay, uint64(i+1)))
+		steps = append(steps, singleCharge(now, m, cost, algorithm.AnyDelay, uint64(i+1)))
 	}
 	return steps
 }
@@ -120,14 +120,14 @@ func calls(n int, now algorithm.Instant, m *algorithm.Meter, cost int64) []step 
 func checkPeek(nodes []storage.Store) error {
 	now := scenarioStart
 	return forEachKind(func(m *algorithm.Meter) error {
-		ask := one(now, m, 1, algorithm.AnyDelay, 99)
-		later := one(now+day, m, 1, algorithm.AnyDelay, 99)
+		ask := singleCharge(now, m, 1, algorithm.AnyDelay, 99)
+		later := singleCharge(now+day, m, 1, algorithm.AnyDelay, 99)
 		ahead := calls(3, now+400*day, m, 1) // a wrong clock: only a request may date it again
 		return errors.Join(
 			unnoticed(nodes, nil, calls(5, now, m, 0), ask),
 			unnoticed(nodes, calls(2, now, m, 1), calls(5, now+1, m, 0), ask),
 			unnoticed(nodes, calls(4, now, m, 1), calls(5, now+2, m, 0), later),
-			unnoticed(nodes, ahead, calls(5, now, m, 0), one(now+400*day, m, 1, algorithm.AnyDelay, 99)),
+			unnoticed(nodes, ahead, calls(5, now, m, 0), singleCharge(now+400*day, m, 1, algorithm.AnyDelay, 99)),
 		)
 	})
 }
@@ -140,12 +140,12 @@ func checkImpossible(nodes []storage.Store) error {
 		}
 		for _, cost := range []int64{m.Capacity + 1, algorithm.MaxCount} {
 			for past := range 4 {
-				ask := one(now+1, m, 1, algorithm.AnyDelay, 99)
+				ask := singleCharge(now+1, m, 1, algorithm.AnyDelay, 99)
 				if err := unnoticed(nodes, calls(past, now, m, 1), calls(3, now, m, cost), ask); err != nil {
 					return err
 				}
-				impossible := one(now, m, cost, algorithm.AnyDelay, 99)
-				d, err := afterwards(nodes, calls(past, now, m, 1), &impossible)
+				impossible := singleCharge(now, m, cost, algorithm.AnyDelay, 99)
+				d, err := playThen(nodes, calls(past, now, m, 1), &impossible)
 				if err != nil {
 					return err
 				}
@@ -164,8 +164,8 @@ func checkContext(nodes []storage.Store) error {
 	expired, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0))
 	defer cancel()
 	return forEachKind(func(m *algorithm.Meter) error {
-		s := one(scenarioStart, m, 1, algorithm.AnyDelay, 1)
-		cast := newcomers(1)
+		s := singleCharge(scenarioStart, m, 1, algorithm.AnyDelay, 1)
+		cast := newSubjects(1)
 		for _, ctx := range []context.Context{cancelled, expired} {
 			var out storage.Outcome
 			err := nodes[0].Take(ctx, s.on(cast), &out)
@@ -173,13 +173,13 @@ func checkContext(nodes []storage.Store) error {
 				return fmt.Errorf("error is %v, want one that wraps %v and %v", err, storage.ErrUnavailable, ctx.Err())
 			}
 		}
-		return untouched(nodes, cast[0], m)
+		return checkUnused(nodes, cast[0], m)
 	})
 }
 
-// untouched checks that the subject has used none of the meter.
-func untouched(nodes []storage.Store, who storage.Subject, m *algorithm.Meter) error {
-	peek := one(scenarioStart, m, 0, 0, 0)
+// checkUnused checks that the subject has used none of the meter.
+func checkUnused(nodes []storage.Store, who storage.Subject, m *algorithm.Meter) error {
+	peek := singleCharge(scenarioStart, m, 0, 0, 0)
 	out, err := take(nodes, []storage.Subject{who}, &peek)
 	if err != nil {
 		return err
@@ -195,8 +195,8 @@ func untouched(nodes []storage.Store, who storage.Subject, m *algorithm.Meter) e
 func checkClock(nodes []storage.Store) error {
 	present := algorithm.InstantOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 	return forEachKind(func(m *algorithm.Meter) error {
-		s := one(0, m, 1, algorithm.AnyDelay, 1)
-		out, err := take(nodes, newcomers(1), &s)
+		s := singleCharge(0, m, 1, algorithm.AnyDelay, 1)
+		out, err := take(nodes, newSubjects(1), &s)
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func checkReuse(nodes []storage.Store) error {
 		stale.Decisions[i] = algorithm.Decision{Allowed: true, Used: 99, Delay: 99, Receipt: algorithm.Receipt{Cost: 99}}
 	}
 	return forEachKind(func(m *algorithm.Meter) error {
-		used, fresh := newcomers(1), newcomers(1)
+		used, fresh := newSubjects(1), newSubjects(1)
 		for i, s := range calls(5, scenarioStart, m, 1) {
 			want, err := take(nodes, fresh, &s)
 			if err != nil {
@@ -244,10 +244,10 @@ func checkSharing(nodes []storage.Store) error {
 	for i := range errs {
 		wg.Go(func() {
 			m := meters[i%len(meters)]
-			model, cast := NewModel(), newcomers(1)
+			model, cast := NewModel(), newSubjects(1)
 			for j := range 50 {
-				s := one(scenarioStart+algorithm.Instant(i*1000+j), m, int64(j%3), algorithm.AnyDelay, uint64(j+1))
-				want, got, err := both(model, nodes[:1], cast, &s)
+				s := singleCharge(scenarioStart+algorithm.Instant(i*1000+j), m, int64(j%3), algorithm.AnyDelay, uint64(j+1))
+				want, got, err := playBoth(model, nodes[:1], cast, &s)
 				if err != nil {
 					errs[i] = err
 					return

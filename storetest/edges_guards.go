@@ -29,7 +29,7 @@ func checkBans(nodes []storage.Store) error {
 		{"before the epoch", "now -1", storage.Ban{Now: -1, Penalty: p, Length: time.Minute}},
 		{"after the last instant", "now 4503599627370496", storage.Ban{Now: algorithm.MaxInstant + 1, Penalty: p, Length: time.Minute}},
 	} {
-		who := newcomer()
+		who := newSubject()
 		v.ban.Subject = who
 		err := safely(func() error {
 			_, err := nodes[0].(storage.Banner).Ban(context.Background(), &v.ban)
@@ -40,7 +40,7 @@ func checkBans(nodes []storage.Store) error {
 		}
 		g := group(m, 1)
 		g.Penalty = p
-		s := asked(scenarioStart, 1, g)
+		s := singleGroup(scenarioStart, 1, g)
 		if out, err := take(nodes, []storage.Subject{who}, &s); err != nil || !out.Allowed {
 			errs = append(errs, fmt.Errorf("%s: a call is then answered %+v, %w", v.name, out.Groups, err))
 		}
@@ -87,7 +87,7 @@ func checkEndedContexts(nodes []storage.Store) error {
 	}
 	peek := group(m, 0)
 	peek.Penalty = g.Penalty
-	s := asked(scenarioStart, 1, peek)
+	s := singleGroup(scenarioStart, 1, peek)
 	if out, err := take(nodes, who, &s); err != nil || !out.Allowed {
 		errs = append(errs, fmt.Errorf("a peek is then answered %+v, %w", out.Groups, err))
 	}
@@ -107,15 +107,15 @@ func checkInvalidResets(nodes []storage.Store) error {
 		"a nil meter last": {{Meter: m}, {}},
 		"too many charges": slices.Repeat([]algorithm.Charge{{Meter: m}}, storage.MaxCharges+1),
 	} {
-		who := []storage.Subject{newcomer()}
-		s := one(scenarioStart, m, 1, 0, 0)
+		who := []storage.Subject{newSubject()}
+		s := singleCharge(scenarioStart, m, 1, 0, 0)
 		if _, err := take(nodes, who, &s); err != nil {
 			return err
 		}
 		if err := reset(storage.Group{Subject: who[0], Charges: charges}); refusalOf(err) != algorithm.ErrInvalid {
 			errs = append(errs, fmt.Errorf("reset with %s: error is %v, want one that wraps %q", name, err, algorithm.ErrInvalid))
 		}
-		peek := one(scenarioStart, m, 0, 0, 0)
+		peek := singleCharge(scenarioStart, m, 0, 0, 0)
 		if out, err := take(nodes, who, &peek); err != nil || out.Decisions[0].Used != 1 {
 			errs = append(errs, fmt.Errorf("reset with %s: %d are used then (%w)", name, out.Decisions[0].Used, err))
 		}
@@ -127,7 +127,7 @@ func checkResetLifts(nodes []storage.Store, reset func(storage.Group) error) err
 	p := must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile())
 	for _, named := range []*algorithm.Penalty{p, nil} {
 		for _, charges := range [][]algorithm.Charge{nil, {{Meter: perMinute(5)}}} {
-			who := []storage.Subject{newcomer()}
+			who := []storage.Subject{newSubject()}
 			ban := banned(scenarioStart, p, time.Hour)
 			if _, err := play(nodes, who, &ban); err != nil {
 				return err
@@ -137,7 +137,7 @@ func checkResetLifts(nodes []storage.Store, reset func(storage.Group) error) err
 			}
 			g := group(perMinute(5), 1)
 			g.Penalty = p
-			s := asked(scenarioStart, 1, g)
+			s := singleGroup(scenarioStart, 1, g)
 			if out, err := take(nodes, who, &s); err != nil || !out.Allowed {
 				return fmt.Errorf("a subject that was banned and reset (its penalty named: %v): allowed %v (%w)", named != nil, out.Allowed, err)
 			}
@@ -156,7 +156,7 @@ func checkInspection(nodes []storage.Store) error {
 	for nonce := range uint64(several - 1) {
 		g := group(m, 1)
 		g.Reserve = time.Minute
-		s := asked(scenarioStart, 1<<63+nonce, g)
+		s := singleGroup(scenarioStart, 1<<63+nonce, g)
 		if _, err := take(nodes, who, &s); err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func checkSettledReuse(nodes []storage.Store) error {
 	if err := nodes[0].(storage.Settler).Settle(context.Background(), &s, &stale); err != nil {
 		return err
 	}
-	peek := one(scenarioStart, m, 0, 0, 0)
+	peek := singleCharge(scenarioStart, m, 0, 0, 0)
 	out, err := take(nodes, who, &peek)
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func checkIDs(nodes []storage.Store) error {
 	const long = 10 << 20
 	g := group(perMinute(100), 1)
 	g.Dedup = repeats(time.Minute, 1, 100, time.Minute)
-	cast := newcomers(1)
+	cast := newSubjects(1)
 	ids := []string{
 		"", "a", "a\x00", "\x00", "{}", "a\r\n", "\xff\xfe", "🚰", "pen:{a}",
 		strings.Repeat("x", long), strings.Repeat("x", long-1), strings.Repeat("x", long-1) + "y",
@@ -228,7 +228,7 @@ func checkIDs(nodes []storage.Store) error {
 	for _, again := range []bool{false, true} {
 		for _, id := range ids {
 			g.Call = hasher.Call(id)
-			s := asked(scenarioStart, 1, g)
+			s := singleGroup(scenarioStart, 1, g)
 			out, err := take(nodes, cast, &s)
 			if err != nil {
 				return err
@@ -246,14 +246,14 @@ func checkGuardedExtremes(nodes []storage.Store) error {
 	p := must(algorithm.PenaltyTerms{After: 2, Within: algorithm.MaxWindow, Bans: []time.Duration{time.Millisecond, algorithm.MaxWindow}, ForgiveAfter: algorithm.MaxWindow}.Compile())
 	d := repeats(algorithm.MaxDedupTTL, algorithm.MaxReplays, 3, algorithm.MaxWindow)
 	return forEachKind(func(m *algorithm.Meter) error {
-		model, cast := NewModel(), newcomers(1)
+		model, cast := NewModel(), newSubjects(1)
 		for i, now := range []algorithm.Instant{1, 1, 2, 1001, algorithm.MaxInstant, algorithm.MaxInstant, algorithm.MaxInstant, algorithm.MaxInstant - 1, 1, 2} {
 			g := group(m, 1)
 			g.Penalty, g.Dedup, g.Call = p, d, hasher.Call(fmt.Sprint(i%4))
-			steps := []step{asked(now, uint64(i/3+1), g)}
+			steps := []step{singleGroup(now, uint64(i/3+1), g)}
 			if m.Returns() == nil {
 				steps[0].ticket.Groups[0].Reserve = storage.MaxReserve
-				steps = append(steps, settled(storage.Settlement{
+				steps = append(steps, settlementOf(storage.Settlement{
 					Now: now, Nonce: uint64(i/3 + 1), Verb: storage.Verb(i % 3), TTL: storage.MaxReserve, Charges: group(m, 2).Charges,
 				}))
 			}
@@ -261,7 +261,7 @@ func checkGuardedExtremes(nodes []storage.Store) error {
 				steps = append(steps, banned(now, p, algorithm.MaxWindow), banned(now, p, 0))
 			}
 			for j := range steps {
-				want, got, err := both(model, nodes, cast, &steps[j])
+				want, got, err := playBoth(model, nodes, cast, &steps[j])
 				if err != nil {
 					return err
 				}

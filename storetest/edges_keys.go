@@ -13,17 +13,17 @@ import (
 // checkKeys exhausts the limit of every hostile key and requires that each had its full limit.
 func checkKeys(nodes []storage.Store) error {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 2, Window: time.Hour}.MustCompile()
-	domain := newcomer().String()
+	domain := newSubject().String()
 	var errs []error
 	seen := map[storage.Subject]string{}
-	for name, subject := range hostile(domain) {
+	for name, subject := range hostileKeys(domain) {
 		if twin, taken := seen[subject]; taken {
 			errs = append(errs, fmt.Errorf("%s and %s are the same subject", name, twin))
 			continue
 		}
 		seen[subject] = name
 		for i, want := range []bool{true, true, false} {
-			s := one(scenarioStart, m, 1, 0, 0)
+			s := singleCharge(scenarioStart, m, 1, 0, 0)
 			out, err := take(nodes, []storage.Subject{subject}, &s)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
@@ -35,9 +35,9 @@ func checkKeys(nodes []storage.Store) error {
 	return errors.Join(errs...)
 }
 
-// hostile returns keys that a client could choose to be mistaken for another key, to be no valid key, or to
+// hostileKeys returns keys that a client could choose to be mistaken for another key, to be no valid key, or to
 // be too long. The last ones are subjects whose bytes are special in some store.
-func hostile(domain string) map[string]storage.Subject {
+func hostileKeys(domain string) map[string]storage.Subject {
 	key := func(parts ...string) storage.Subject {
 		var attributes []storage.Attribute
 		for i := 0; i+1 < len(parts); i += 2 {
@@ -82,7 +82,7 @@ func hostile(domain string) map[string]storage.Subject {
 	}
 	// A subject may consist of any bytes, with a run of its own in the middle.
 	for _, b := range []byte{0, '{', '}', '\r', '\n', ' ', '*', 0xff} {
-		s := newcomer()
+		s := newSubject()
 		for i := range s {
 			if i < 6 || i >= 10 {
 				s[i] = b

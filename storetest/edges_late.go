@@ -50,7 +50,7 @@ func checkInvalidLate(nodes []storage.Store) error {
 			a.admit(scenarioStart, 1)
 			b.admit(scenarioStart, 1)
 		}
-		who := newcomer()
+		who := newSubject()
 		c := &storage.LateCharge{Now: scenarioStart, Subject: who, Nonce: 7, Amounts: []storage.LateAmount{a.amount(), b.amount()}}
 		v.spoil(c)
 		err := safely(func() error { return nodes[0].(storage.LateCharger).ChargeLate(context.Background(), c) })
@@ -58,7 +58,7 @@ func checkInvalidLate(nodes []storage.Store) error {
 			errs = append(errs, fmt.Errorf("%s: error is %v, want one that wraps %q and says %q", v.name, err, algorithm.ErrInvalid, v.want))
 		}
 		for _, m := range []*algorithm.Meter{m, log} {
-			peek := one(scenarioStart, m, 0, 0, 0)
+			peek := singleCharge(scenarioStart, m, 0, 0, 0)
 			if out, err := take(nodes, []storage.Subject{who}, &peek); err != nil || out.Decisions[0].Used != 0 {
 				errs = append(errs, fmt.Errorf("%s: %d are used then (%w)", v.name, out.Decisions[0].Used, err))
 			}
@@ -83,9 +83,9 @@ func checkLongLog(nodes []storage.Store) error {
 		{"between two", []amountChange{{start + 200, 1}, {start + 700, 2}, {start + 700, 3}}, 6},
 		{"behind all", []amountChange{{start + entries, 1}, {start + 2*entries, 2}}, 3},
 	} {
-		who := []storage.Subject{newcomer()}
+		who := []storage.Subject{newSubject()}
 		for i := range algorithm.Instant(entries) {
-			s := one(start+1+i, m, 1, 0, 0) // one each µs, starting with the first
+			s := singleCharge(start+1+i, m, 1, 0, 0) // one each µs, starting with the first
 			if _, err := take(nodes, who, &s); err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func checkLongLog(nodes []storage.Store) error {
 			return err
 		}
 		// The sum shows how much was charged, and how it falls over time shows where.
-		admitted := slices.Clone(v.late[len(v.late)-kept(v.late, v.charged):])
+		admitted := slices.Clone(v.late[len(v.late)-keptEntries(v.late, v.charged):])
 		for i := range algorithm.Instant(entries) {
 			admitted = append(admitted, amountChange{start + 1 + i, 1})
 		}
@@ -108,12 +108,12 @@ func checkLongLog(nodes []storage.Store) error {
 			if at < now {
 				at += algorithm.Instant(m.Window)
 			}
-			peek := one(at, m, 0, 0, 0)
+			peek := singleCharge(at, m, 0, 0, 0)
 			out, err := take(nodes, who, &peek)
 			if err != nil {
 				return err
 			}
-			if want, _ := held(m, admitted, at); out.Decisions[0].Used != want {
+			if want, _ := heldAt(m, admitted, at); out.Decisions[0].Used != want {
 				return fmt.Errorf("%s: %d are used %v later, want %d", v.name, out.Decisions[0].Used, at.Sub(now), want)
 			}
 		}
@@ -121,8 +121,8 @@ func checkLongLog(nodes []storage.Store) error {
 	return nil
 }
 
-// kept returns how many of the newest entries make up a sum.
-func kept(late []amountChange, sum int64) (n int) {
+// keptEntries returns how many of the newest entries make up a sum.
+func keptEntries(late []amountChange, sum int64) (n int) {
 	for i := len(late) - 1; i >= 0 && sum > 0; i-- {
 		sum -= late[i].amount
 		n++

@@ -17,15 +17,15 @@ func reserved(nodes []storage.Store) (who []storage.Subject, m *algorithm.Meter,
 	m = algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: 24 * time.Hour}.MustCompile()
 	g := group(m, 3)
 	g.Reserve = time.Hour
-	s := asked(scenarioStart, 7, g)
-	who = newcomers(2)
+	s := singleGroup(scenarioStart, 7, g)
+	who = newSubjects(2)
 	_, err = take(nodes, who, &s)
 	return who, m, err
 }
 
 // stillReserved checks that the reservation is unchanged: 3 are used, and can be released once.
 func stillReserved(nodes []storage.Store, who []storage.Subject, m *algorithm.Meter) error {
-	peek := one(scenarioStart, m, 0, 0, 0)
+	peek := singleCharge(scenarioStart, m, 0, 0, 0)
 	out, err := take(nodes, who, &peek)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func stillReserved(nodes []storage.Store, who []storage.Subject, m *algorithm.Me
 	if used := out.Decisions[0].Used; used != 3 {
 		return fmt.Errorf("afterwards %d are used, want 3", used)
 	}
-	release := settled(storage.Settlement{Now: scenarioStart, Nonce: 7, Verb: storage.Release, Charges: group(m, 0).Charges})
+	release := settlementOf(storage.Settlement{Now: scenarioStart, Nonce: 7, Verb: storage.Release, Charges: group(m, 0).Charges})
 	a, err := play(nodes, who, &release)
 	if err != nil || a.refusal != nil || a.settled.Again || a.settled.Decisions[0].Used != 0 {
 		return fmt.Errorf("afterwards a release is answered %+v, %w, %w", a.settled, a.refusal, err)
@@ -127,7 +127,7 @@ func checkRefusedSettlements(nodes []storage.Store) error {
 		if err != nil {
 			return err
 		}
-		s := settled(storage.Settlement{Now: scenarioStart, Nonce: 7, TTL: time.Hour, Charges: group(m, 1).Charges})
+		s := settlementOf(storage.Settlement{Now: scenarioStart, Nonce: 7, TTL: time.Hour, Charges: group(m, 1).Charges})
 		v.spoil(&s)
 		if a, err := play(nodes, who, &s); err != nil || a.refusal != v.want {
 			errs = append(errs, fmt.Errorf("%s: answered %+v, %v, %w; want %v", v.name, a.settled, a.refusal, err, v.want))
@@ -149,12 +149,12 @@ func checkLastMoment(nodes []storage.Store) error {
 		cost int64
 		want error
 	}{{1, nil}, {2, storage.ErrClosed}, {0, storage.ErrClosed}, {1, nil}} {
-		s := settled(storage.Settlement{Now: last, Nonce: 7, Charges: group(m, v.cost).Charges})
+		s := settlementOf(storage.Settlement{Now: last, Nonce: 7, Charges: group(m, v.cost).Charges})
 		a, err := play(nodes, who, &s)
 		if err != nil || a.refusal != v.want {
 			return fmt.Errorf("settled with %d in the last moment: %v, %w; want %v", v.cost, a.refusal, err, v.want)
 		}
-		peek := one(last, m, 0, 0, 0)
+		peek := singleCharge(last, m, 0, 0, 0)
 		out, err := take(nodes, who, &peek)
 		if err != nil {
 			return err

@@ -76,7 +76,7 @@ func checkInvalid(nodes []storage.Store) error {
 	}
 	var errs []error
 	for _, v := range invalid {
-		who := newcomer()
+		who := newSubject()
 		t := &storage.Ticket{Now: scenarioStart, Nonce: 1}
 		for _, c := range v.groups {
 			t.Groups = append(t.Groups, storage.Group{Subject: who, Charges: c})
@@ -86,7 +86,7 @@ func checkInvalid(nodes []storage.Store) error {
 		}
 		if err := takeInvalid(nodes[0], t); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", v.name, err))
-		} else if err := untouched(nodes, who, sound); err != nil {
+		} else if err := checkUnused(nodes, who, sound); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", v.name, err))
 		}
 	}
@@ -103,7 +103,7 @@ func takeInvalid(node storage.Store, t *storage.Ticket) error {
 
 // checkLargest sends the largest number of groups and charges that a ticket may hold.
 func checkLargest(nodes []storage.Store) error {
-	model, cast := NewModel(), newcomers(1)
+	model, cast := NewModel(), newSubjects(1)
 	s := step{ticket: storage.Ticket{Now: scenarioStart, Nonce: 1, MaxDelay: algorithm.AnyDelay}}
 	algorithms := []algorithm.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindowCounter, algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.SlidingWindowLog, algorithm.Concurrency}
 	for i := range storage.MaxGroups {
@@ -118,7 +118,7 @@ func checkLargest(nodes []storage.Store) error {
 	}
 	for i := range 6 { // some limits deny the fifth and sixth
 		s.ticket.Nonce++
-		want, got, err := both(model, nodes, cast, &s)
+		want, got, err := playBoth(model, nodes, cast, &s)
 		if err != nil {
 			return fmt.Errorf("%d groups of %d charges: %w", storage.MaxGroups, storage.MaxCharges, err)
 		}
@@ -132,10 +132,10 @@ func checkLargest(nodes []storage.Store) error {
 // checkExtremes decides at both ends of the range of instants.
 func checkExtremes(nodes []storage.Store) error {
 	return forEachKind(func(m *algorithm.Meter) error {
-		model, cast := NewModel(), newcomers(1)
+		model, cast := NewModel(), newSubjects(1)
 		for i, now := range []algorithm.Instant{1, 1, 2, algorithm.MaxInstant, algorithm.MaxInstant, algorithm.MaxInstant, algorithm.MaxInstant - 1, algorithm.MaxInstant, 1, 1} {
-			s := one(now, m, 1, algorithm.AnyDelay, uint64(i+1))
-			want, got, err := both(model, nodes, cast, &s)
+			s := singleCharge(now, m, 1, algorithm.AnyDelay, uint64(i+1))
+			want, got, err := playBoth(model, nodes, cast, &s)
 			if err != nil {
 				return err
 			}

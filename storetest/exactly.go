@@ -120,8 +120,8 @@ func fadingRush(nodes []storage.Store, n int) error {
 	wide := limit.MustCompile()
 	limit.Count = 5
 	r := concurrentTrial{limit: limit, now: scenarioStart.Add(105 * time.Second), prepare: []step{
-		one(scenarioStart, wide, 8, 0, 0),
-		one(scenarioStart.Add(105*time.Second), wide, 2, 0, 0),
+		singleCharge(scenarioStart, wide, 8, 0, 0),
+		singleCharge(scenarioStart.Add(105*time.Second), wide, 2, 0, 0),
 	}}
 	return trials(n, 8, func(int) error { return r.once(nodes, 2, 1) })
 }
@@ -150,7 +150,7 @@ func (r concurrentTrial) attempt(nodes []storage.Store, callers, admitted int) e
 	}
 	groups := []storage.Group{{Subject: cast[0], Charges: []algorithm.Charge{{Meter: m, Cost: 1}}}}
 	if r.apart {
-		groups = append([]storage.Group{{Subject: newcomer()}}, groups...)
+		groups = append([]storage.Group{{Subject: newSubject()}}, groups...)
 	}
 	for _, l := range r.others {
 		groups[0].Charges = append(groups[0].Charges, algorithm.Charge{Meter: l.MustCompile(), Cost: 1})
@@ -159,7 +159,7 @@ func (r concurrentTrial) attempt(nodes []storage.Store, callers, admitted int) e
 	if err != nil {
 		return err
 	}
-	if r.now == 0 && torn(m, outs) {
+	if r.now == 0 && isTorn(m, outs) {
 		return errTornWindow
 	}
 	passed := 0
@@ -189,7 +189,7 @@ func (r concurrentTrial) release(nodes []storage.Store, callers int, groups []st
 	return outs, err
 }
 
-func torn(m *algorithm.Meter, outs []storage.Outcome) bool {
+func isTorn(m *algorithm.Meter, outs []storage.Outcome) bool {
 	window := func(o storage.Outcome) algorithm.Instant {
 		if m.Kind == algorithm.KindCalendar {
 			return m.PeriodStarts(o.Now)[1]

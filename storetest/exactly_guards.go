@@ -88,7 +88,7 @@ func repeatsAtOnce(nodes []storage.Store, trial, callers int, id func(i int) int
 	const limit = 10
 	budget := int64(1 + trial%4)
 	g := group(perHour(limit), 1)
-	g.Subject = newcomer()
+	g.Subject = newSubject()
 	g.Dedup = repeats(algorithm.MaxDedupTTL, []int64{1, 2, algorithm.MaxReplays}[trial%3], budget, algorithm.MaxWindow)
 	outs, err := takeAtOnce(nodes, callers, func(i int) storage.Group {
 		mine := g
@@ -98,7 +98,7 @@ func repeatsAtOnce(nodes []storage.Store, trial, callers int, id func(i int) int
 	if err != nil {
 		return err
 	}
-	if torn(g.Dedup.Budget, outs) {
+	if isTorn(g.Dedup.Budget, outs) {
 		return errTornWindow
 	}
 	var charged, repeated int64
@@ -120,7 +120,7 @@ func repeatsAtOnce(nodes []storage.Store, trial, callers int, id func(i int) int
 func permitsAtOnce(nodes []storage.Store, trial int) error {
 	permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: int64(1 + trial%4), Window: time.Hour}.MustCompile()
 	g := group(permits, 1)
-	g.Subject, g.Call = newcomer(), hasher.Call("one")
+	g.Subject, g.Call = newSubject(), hasher.Call("one")
 	g.Dedup = repeats(algorithm.MaxDedupTTL, algorithm.MaxReplays, 1000, algorithm.MaxWindow)
 	outs, err := takeAtOnce(nodes, 20, func(int) storage.Group { return g })
 	if err != nil {
@@ -146,7 +146,7 @@ func strikesAtOnce(nodes []storage.Store, trial int) error {
 	const limit, callers = 10, 50
 	after := int64(callers - limit + trial%2) // every other time it is one strike short
 	g := group(perHour(limit), 1)
-	g.Subject = newcomer()
+	g.Subject = newSubject()
 	g.Penalty = must(algorithm.PenaltyTerms{After: after, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile())
 	outs, err := takeAtOnce(nodes, callers, func(int) storage.Group { return g })
 	if err != nil {
@@ -176,7 +176,7 @@ func releasesAtOnce(nodes []storage.Store, trial int) error {
 	if trial%2 == 1 {
 		m = algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 10, Window: algorithm.MaxWindow}.MustCompile()
 	}
-	who := newcomer()
+	who := newSubject()
 	reserve := func(nonce uint64, cost int64) (storage.Outcome, error) {
 		g := group(m, cost)
 		g.Subject, g.Reserve = who, time.Hour
@@ -218,7 +218,7 @@ func leasesAtOnce(nodes []storage.Store, trial int) error {
 	const callers, rounds = 12, 8
 	m := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: int64(1 + trial%4), Window: time.Hour}.MustCompile()
 	g := group(m, 1)
-	g.Subject = newcomer()
+	g.Subject = newSubject()
 	var holding atomic.Int64
 	err := atOnce(callers, func(i int) error {
 		var out storage.Outcome

@@ -108,7 +108,7 @@ func (c *loweredLimit) ask(node storage.Store, g storage.Group, denied bool) (ou
 
 // spend writes the counter, reads it with the lowered limit, and reports whether that was in time.
 func (c *loweredLimit) spend(node storage.Store) (seen bool, err error) {
-	c.subject, c.since = newcomer(), 0
+	c.subject, c.since = newSubject(), 0
 	out, err := c.ask(node, c.spends, false)
 	if err != nil {
 		return false, err

@@ -57,7 +57,7 @@ var guards = []guard{
 
 func (g guard) hold(nodes []storage.Store, seed uint64, n int) error {
 	return trials(n, workers, func(trial int) error {
-		t := &liveTrace{r: random(seed, trial), nodes: nodes, cast: newcomers(2), now: scenarioStart}
+		t := &liveTrace{r: random(seed, trial), nodes: nodes, cast: newSubjects(2), now: scenarioStart}
 		if err := g.tell(t); err != nil {
 			return fmt.Errorf("trace %d: %w, after:\n%s", trial, err, describe(t.steps, 0))
 		}
@@ -83,7 +83,7 @@ func (t *liveTrace) play(s step) (*answer, error) {
 
 // ask makes a request of one group for the first subject of the cast.
 func (t *liveTrace) ask(g storage.Group) (*storage.Outcome, error) {
-	s := asked(t.now, t.r.Uint64()|1, g)
+	s := singleGroup(t.now, t.r.Uint64()|1, g)
 	s.ticket.MaxDelay = algorithm.AnyDelay
 	a, err := t.play(s)
 	if err == nil && a.refusal != nil {

@@ -132,7 +132,7 @@ func bannedTouchesNothing(t *liveTrace) error {
 		g.Penalty = p
 		g.Dedup = must(algorithm.DedupTerms{TTL: time.Hour, MaxReplays: 2, Budget: 5, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: time.Hour}}.Compile())
 		g.Call = hasher.Call(fmt.Sprint(nonce % 3))
-		s := asked(now, nonce, g)
+		s := singleGroup(now, nonce, g)
 		s.ticket.MaxDelay = algorithm.AnyDelay
 		return s
 	}
@@ -154,7 +154,7 @@ func foreignDenials(t *liveTrace) error {
 	p := must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())
 	own, foreign := perMinute(2), algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 0, Window: time.Minute}.MustCompile()
 	both := func(cost int64) step {
-		s := asked(t.now, 1, group(own, cost))
+		s := singleGroup(t.now, 1, group(own, cost))
 		s.ticket.Groups[0].Penalty = p
 		s.ticket.Groups = append(s.ticket.Groups, group(foreign, 1))
 		s.who = []int{0, 0}
@@ -245,7 +245,7 @@ func resetForgets(t *liveTrace) error {
 	}
 	now := past[len(past)-1].ticket.Now
 	past = append(past, banned(now, p, time.Hour), step{reset: &g, who: []int{0}})
-	question := asked(now, 99, g)
+	question := singleGroup(now, 99, g)
 	question.ticket.MaxDelay = algorithm.AnyDelay
 	if err := likeNew(t.nodes, past, &question); err != nil {
 		return err

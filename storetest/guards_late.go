@@ -67,7 +67,7 @@ func lateCountsOnce(t *liveTrace) error {
 			case algorithm.KindBucket: // the usage is rounded up twice
 				least--
 			case algorithm.KindCounter: // what the previous window had no room for is cut off
-				current, _ := held(perWindow(m), admitted, t.now)
+				current, _ := heldAt(perWindow(m), admitted, t.now)
 				least = before.Used + current
 			}
 			least, atMost = max(before.Used, min(least, most)), max(before.Used, min(atMost, most))
@@ -108,7 +108,7 @@ func stillCounts(m *algorithm.Meter, admitted []amountChange, now algorithm.Inst
 				sum += amount * left
 			}
 		default:
-			if n, _ := held(m, []amountChange{f}, now); n > 0 {
+			if n, _ := heldAt(m, []amountChange{f}, now); n > 0 {
 				sum += amount
 			}
 		}
@@ -168,7 +168,7 @@ func lateHarmsNobody(t *liveTrace) error {
 	if d, err := t.peek(m); err != nil || d.Used != 0 {
 		return fmt.Errorf("%v: when nothing can count any more, %d are used (%w)", m, d.Used, err)
 	}
-	other := asked(t.now, 1, group(m, 0))
+	other := singleGroup(t.now, 1, group(m, 0))
 	other.who = []int{1}
 	out, err := t.play(other)
 	if err != nil || out.outcome.Decisions[0].Used != 0 {

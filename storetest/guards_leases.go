@@ -29,7 +29,7 @@ func leasesAsHeld(t *liveTrace) error {
 		var used int64
 		verb := storage.Verb(t.r.IntN(3))
 		if often(t.r, 50) {
-			a, err := t.play(asked(t.now, nonce, group(m, 1)))
+			a, err := t.play(singleGroup(t.now, nonce, group(m, 1)))
 			if err != nil {
 				return err
 			}
@@ -41,7 +41,7 @@ func leasesAsHeld(t *liveTrace) error {
 			}
 			used = a.outcome.Decisions[0].Used
 		} else {
-			a, err := t.play(settled(storage.Settlement{Now: t.now, Nonce: nonce, Verb: verb, TTL: ttl, Charges: group(m, 1).Charges}))
+			a, err := t.play(settlementOf(storage.Settlement{Now: t.now, Nonce: nonce, Verb: verb, TTL: ttl, Charges: group(m, 1).Charges}))
 			if err != nil {
 				return err
 			}

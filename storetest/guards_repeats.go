@@ -174,7 +174,7 @@ func duplicatesHoldPermits(t *liveTrace) error {
 		original := originals[g.Call]
 		replay := original.nonce != 0 && t.now < original.first.Add(ttl)
 		nonce := t.r.Uint64() | 1
-		a, err := t.play(asked(t.now, nonce, g))
+		a, err := t.play(singleGroup(t.now, nonce, g))
 		if err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func duplicatesHoldPermits(t *liveTrace) error {
 // endOne releases the permit of one running request, and no other.
 func (t *liveTrace) endOne(running map[uint64]algorithm.Instant, permits *algorithm.Meter) error {
 	for nonce := range running {
-		a, err := t.play(settled(storage.Settlement{Now: t.now, Nonce: nonce, Verb: storage.Release, Charges: group(permits, 1).Charges}))
+		a, err := t.play(settlementOf(storage.Settlement{Now: t.now, Nonce: nonce, Verb: storage.Release, Charges: group(permits, 1).Charges}))
 		if err != nil {
 			return err
 		}

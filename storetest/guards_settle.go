@@ -45,7 +45,7 @@ func settlesWithin(t *liveTrace) error {
 		if err := exceeded(m, flows, t.now); err != nil {
 			return fmt.Errorf("%v: %w", m, err)
 		}
-		if want, exact := held(m, flows, t.now); exact && d.Used != want {
+		if want, exact := heldAt(m, flows, t.now); exact && d.Used != want {
 			return fmt.Errorf("%v: used %d, want %d", m, d.Used, want)
 		}
 	}
@@ -55,7 +55,7 @@ func settlesWithin(t *liveTrace) error {
 func (t *liveTrace) reserveOrSettle(m *algorithm.Meter, opened *[]openReservation, flows *[]amountChange) (d algorithm.Decision, err error) {
 	if len(*opened) == 0 || often(t.r, 50) {
 		o := openReservation{t.r.Uint64() | 1, 1 + t.r.Int64N(m.Capacity), t.now}
-		s := asked(t.now, o.nonce, group(m, o.cost))
+		s := singleGroup(t.now, o.nonce, group(m, o.cost))
 		s.ticket.Groups[0].Reserve = storage.MaxReserve
 		a, err := t.play(s)
 		if err != nil || a.refusal != nil {
@@ -70,7 +70,7 @@ func (t *liveTrace) reserveOrSettle(m *algorithm.Meter, opened *[]openReservatio
 	i := t.r.IntN(len(*opened))
 	o := (*opened)[i]
 	s := storage.Settlement{Now: t.now, Nonce: o.nonce, Verb: pick(t.r, storage.Settle, storage.Release), Charges: group(m, upTo(t.r, m.Capacity)).Charges}
-	a, err := t.play(settled(s))
+	a, err := t.play(settlementOf(s))
 	switch {
 	case err != nil:
 		return d, err
@@ -140,15 +140,15 @@ func exceeded(m *algorithm.Meter, flows []amountChange, now algorithm.Instant) e
 			return fmt.Errorf("%d were charged in one window", sum)
 		}
 	default:
-		if sum, _ := held(m, flows, now); sum > m.Count {
+		if sum, _ := heldAt(m, flows, now); sum > m.Count {
 			return fmt.Errorf("%d were charged in one window", sum)
 		}
 	}
 	return nil
 }
 
-// held returns what counts at an instant, where the algorithm is exact.
-func held(m *algorithm.Meter, flows []amountChange, now algorithm.Instant) (sum int64, exact bool) {
+// heldAt returns what counts at an instant, where the algorithm is exact.
+func heldAt(m *algorithm.Meter, flows []amountChange, now algorithm.Instant) (sum int64, exact bool) {
 	for _, f := range flows {
 		switch m.Kind {
 		case algorithm.KindWindow, algorithm.KindCalendar:
@@ -173,12 +173,12 @@ func givenBackOnce(t *liveTrace) error {
 	cost := 1 + t.r.Int64N(m.Capacity)
 	g := group(m, cost)
 	g.Reserve = time.Hour
-	s := asked(t.now, 7, g)
+	s := singleGroup(t.now, 7, g)
 	if _, err := t.play(s); err != nil {
 		return err
 	}
 	first := storage.Settlement{Now: t.now, Nonce: 7, Verb: pick(t.r, storage.Settle, storage.Release), Charges: group(m, t.r.Int64N(cost+1)).Charges}
-	a, err := t.play(settled(first))
+	a, err := t.play(settlementOf(first))
 	if err != nil || a.refusal != nil || !a.settled.Allowed || a.settled.Again {
 		return fmt.Errorf("the first time: %+v, %w, %w", a.settled, a.refusal, err)
 	}
@@ -191,7 +191,7 @@ func givenBackOnce(t *liveTrace) error {
 		again.Verb = pick(t.r, storage.Settle, storage.Release, storage.Renew)
 		again.Charges[0].Cost = pick(t.r, first.Charges[0].Cost, t.r.Int64N(cost+1))
 		again.TTL = time.Hour
-		a, err := t.play(settled(again))
+		a, err := t.play(settlementOf(again))
 		if err != nil {
 			return err
 		}
@@ -222,7 +222,7 @@ func settlementsStrikeOnce(t *liveTrace) error {
 	}
 	strikes := int64(0)
 	for nonce := uint64(1); strikes < after; nonce++ {
-		if a, err := t.play(asked(t.now, nonce, guarded(1))); err != nil || !a.outcome.Allowed {
+		if a, err := t.play(singleGroup(t.now, nonce, guarded(1))); err != nil || !a.outcome.Allowed {
 			return fmt.Errorf("reserve: %+v, %w", a.outcome, err)
 		}
 		s := storage.Settlement{Now: t.now, Nonce: nonce, Charges: group(m, t.r.Int64N(2)).Charges}
@@ -234,14 +234,14 @@ func settlementsStrikeOnce(t *liveTrace) error {
 		if strikes == after {
 			until = t.now.Add(time.Minute)
 		}
-		a, err := t.play(settled(s))
+		a, err := t.play(settlementOf(s))
 		if err != nil || a.refusal != nil || a.settled.BannedUntil != until {
 			return fmt.Errorf("strike %d of %d: %+v, %w, %w; want a ban until %d", strikes, after, a.settled, a.refusal, err, until)
 		}
 		for range t.r.IntN(3) {
 			again := settlement(s)
 			again.Strike, again.Charges[0].Cost = p, t.r.Int64N(2)
-			a, err := t.play(settled(again))
+			a, err := t.play(settlementOf(again))
 			if err != nil || a.refusal == nil && (!a.settled.Again || a.settled.BannedUntil != 0) {
 				return fmt.Errorf("sent again: %+v, %w", a.settled, err)
 			}

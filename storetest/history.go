@@ -47,7 +47,7 @@ type timedStep struct {
 // recordHistory lets clients make requests for a few subjects, with windows so short that quota becomes
 // free during the history.
 func recordHistory(nodes []storage.Store, r *rand.Rand, p plot) (*history, error) {
-	h := &history{plot: p, cast: newcomers(historyKeys), began: time.Now()}
+	h := &history{plot: p, cast: newSubjects(historyKeys), began: time.Now()}
 	for range h.cast {
 		g := storage.Group{Charges: shortLimits(r)}
 		if p.guarded {

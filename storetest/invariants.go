@@ -110,7 +110,7 @@ func forward(r *rand.Rand, m *algorithm.Meter, n int) []step {
 		if often(r, 30) {
 			cost = 1 + r.Int64N(m.Capacity+1)
 		}
-		steps = append(steps, one(now, m, cost, algorithm.AnyDelay, r.Uint64()|1))
+		steps = append(steps, singleCharge(now, m, cost, algorithm.AnyDelay, r.Uint64()|1))
 	}
 	return steps
 }

@@ -49,12 +49,12 @@ func raising(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []ste
 		return nil // at the end of the range
 	}
 	cost := 1 + r.Int64N(m.Capacity)
-	ask, askRaised := one(now, m, cost, algorithm.AnyDelay, 1), one(now, raised, cost, algorithm.AnyDelay, 1)
-	before, err := afterwards(nodes, past, &ask)
+	ask, askRaised := singleCharge(now, m, cost, algorithm.AnyDelay, 1), singleCharge(now, raised, cost, algorithm.AnyDelay, 1)
+	before, err := playThen(nodes, past, &ask)
 	if err != nil {
 		return err
 	}
-	after, err := afterwards(nodes, past, &askRaised)
+	after, err := playThen(nodes, past, &askRaised)
 	if err != nil {
 		return err
 	}
@@ -69,9 +69,9 @@ func splitting(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []s
 		return nil // takes one, whatever the cost
 	}
 	cost := 1 + r.Int64N(m.Capacity)
-	whole := one(now, m, 2*cost, algorithm.AnyDelay, 1)
-	half := one(now, m, cost, algorithm.AnyDelay, 1)
-	atOnce, err := afterwards(nodes, past, &whole)
+	whole := singleCharge(now, m, 2*cost, algorithm.AnyDelay, 1)
+	half := singleCharge(now, m, cost, algorithm.AnyDelay, 1)
+	atOnce, err := playThen(nodes, past, &whole)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func isolation(nodes []storage.Store, r *rand.Rand, _ *algorithm.Meter, past []s
 	if err != nil {
 		return err
 	}
-	cast := newcomers(1)
+	cast := newSubjects(1)
 	for i := range past {
 		for range r.IntN(3) {
 			other := cast[0]

@@ -58,7 +58,7 @@ func binding(steps []step, out *storage.Outcome) bool {
 
 // playAlone plays a trace of single charges and returns it with the last outcome.
 func playAlone(nodes []storage.Store, g *generator, p *algorithm.Penalty) ([]step, *storage.Outcome, error) {
-	cast := newcomers(1)
+	cast := newSubjects(1)
 	var steps []step
 	for range g.steps {
 		s := g.next()
@@ -85,7 +85,7 @@ func testPromise(nodes []storage.Store, steps []step, last algorithm.Decision) e
 		for _, early := range []algorithm.Instant{1, 0} {
 			retry := *final
 			retry.ticket.Now = final.ticket.Now.Add(after) - early
-			d, err := afterwards(nodes, steps, &retry)
+			d, err := playThen(nodes, steps, &retry)
 			if err != nil {
 				return err
 			}
@@ -96,17 +96,17 @@ func testPromise(nodes []storage.Store, steps []step, last algorithm.Decision) e
 	}
 	if after := last.ResetAfter; after > 0 {
 		reset := final.ticket.Now.Add(after)
-		peek := one(reset-1, asked.Meter, 0, 0, 0)
-		if d, err := afterwards(nodes, steps, &peek); err != nil {
+		peek := singleCharge(reset-1, asked.Meter, 0, 0, 0)
+		if d, err := playThen(nodes, steps, &peek); err != nil {
 			return err
 		} else if d.Used == 0 {
 			return fmt.Errorf("reset-after %v: nothing is used 1 µs before that: %+v", after, d)
 		}
-		peek = one(reset, asked.Meter, 0, 0, 0)
+		peek = singleCharge(reset, asked.Meter, 0, 0, 0)
 		if err := likeNew(nodes, steps, &peek); err != nil {
 			return fmt.Errorf("reset-after %v: %w", after, err)
 		}
-		call := one(reset, asked.Meter, 1, final.ticket.MaxDelay, 7)
+		call := singleCharge(reset, asked.Meter, 1, final.ticket.MaxDelay, 7)
 		if err := likeNew(nodes, steps, &call); err != nil {
 			return fmt.Errorf("reset-after %v: %w", after, err)
 		}
@@ -114,8 +114,8 @@ func testPromise(nodes []storage.Store, steps []step, last algorithm.Decision) e
 	return nil
 }
 
-// afterwards plays the trace for a new subject, then the question, and returns its decision.
-func afterwards(nodes []storage.Store, steps []step, question *step) (algorithm.Decision, error) {
+// playThen plays the trace for a new subject, then the question, and returns its decision.
+func playThen(nodes []storage.Store, steps []step, question *step) (algorithm.Decision, error) {
 	cast, _, err := replay(nodes, steps)
 	if err != nil {
 		return algorithm.Decision{}, err
@@ -129,11 +129,11 @@ func afterwards(nodes []storage.Store, steps []step, question *step) (algorithm.
 
 // likeNew checks that the question gets the same answer as for a subject the store has never seen.
 func likeNew(nodes []storage.Store, steps []step, question *step) error {
-	got, err := afterwards(nodes, steps, question)
+	got, err := playThen(nodes, steps, question)
 	if err != nil {
 		return err
 	}
-	want, err := afterwards(nodes, nil, question)
+	want, err := playThen(nodes, nil, question)
 	if err != nil {
 		return err
 	}

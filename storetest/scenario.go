@@ -128,7 +128,7 @@ type scenarioPlayer struct {
 }
 
 func (sc *scenario) play(nodes []storage.Store) error {
-	n := scenarioPlayer{nodes: nodes, subject: newcomer(), nonce: 1 << 32} // above those a scenario names
+	n := scenarioPlayer{nodes: nodes, subject: newSubject(), nonce: 1 << 32} // above those a scenario names
 	for _, e := range sc.events {
 		if err := n.tell(&e); err != nil {
 			return fmt.Errorf("%s: %w", e.line, err)

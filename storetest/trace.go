@@ -35,20 +35,20 @@ func (s *step) on(cast []storage.Subject) *storage.Ticket {
 	return &t
 }
 
-// one returns a step of a single charge for the first subject of the cast.
-func one(now algorithm.Instant, m *algorithm.Meter, cost int64, maxDelay time.Duration, nonce uint64) step {
-	s := asked(now, nonce, storage.Group{Charges: []algorithm.Charge{{Meter: m, Cost: cost}}})
+// singleCharge returns a step of a single charge for the first subject of the cast.
+func singleCharge(now algorithm.Instant, m *algorithm.Meter, cost int64, maxDelay time.Duration, nonce uint64) step {
+	s := singleGroup(now, nonce, storage.Group{Charges: []algorithm.Charge{{Meter: m, Cost: cost}}})
 	s.ticket.MaxDelay = maxDelay
 	return s
 }
 
-// asked returns a step of a single group for the first subject of the cast.
-func asked(now algorithm.Instant, nonce uint64, g storage.Group) step {
+// singleGroup returns a step of a single group for the first subject of the cast.
+func singleGroup(now algorithm.Instant, nonce uint64, g storage.Group) step {
 	return step{ticket: storage.Ticket{Now: now, Nonce: nonce, Groups: []storage.Group{g}}, who: []int{0}}
 }
 
-// settled returns a step that settles for the first subject of the cast.
-func settled(s storage.Settlement) step { return step{settle: &s, who: []int{0}} }
+// settlementOf returns a step that settles for the first subject of the cast.
+func settlementOf(s storage.Settlement) step { return step{settle: &s, who: []int{0}} }
 
 // banned returns a step that bans the first subject of the cast, or lifts the ban.
 func banned(now algorithm.Instant, p *algorithm.Penalty, length time.Duration) step {
@@ -98,7 +98,7 @@ func take(nodes []storage.Store, cast []storage.Subject, s *step) (storage.Outco
 
 // replay plays steps for new subjects and returns these subjects and the outcomes.
 func replay(nodes []storage.Store, steps []step) ([]storage.Subject, []storage.Outcome, error) {
-	cast := newcomers(castOf(steps))
+	cast := newSubjects(castOf(steps))
 	outs := make([]storage.Outcome, len(steps))
 	for i := range steps {
 		a, err := play(nodes, cast, &steps[i])
@@ -129,26 +129,26 @@ func describe(steps []step, first int) string {
 func (s *step) String() string {
 	switch {
 	case s.settle != nil:
-		return fmt.Sprintf("%s, subject %d: %s", when(s.settle.Now), s.who[0], describeSettlement(s.settle))
+		return fmt.Sprintf("%s, subject %d: %s", describeTime(s.settle.Now), s.who[0], describeSettlement(s.settle))
 	case s.ban != nil && s.ban.Length == 0:
-		return fmt.Sprintf("%s, subject %d: ban lifted under [%s]", when(s.ban.Now), s.who[0], describePenalty(s.ban.Penalty))
+		return fmt.Sprintf("%s, subject %d: ban lifted under [%s]", describeTime(s.ban.Now), s.who[0], describePenalty(s.ban.Penalty))
 	case s.ban != nil:
-		return fmt.Sprintf("%s, subject %d: banned for %v under [%s]", when(s.ban.Now), s.who[0], s.ban.Length, describePenalty(s.ban.Penalty))
+		return fmt.Sprintf("%s, subject %d: banned for %v under [%s]", describeTime(s.ban.Now), s.who[0], s.ban.Length, describePenalty(s.ban.Penalty))
 	case s.reset != nil:
 		return fmt.Sprintf("subject %d: reset", s.who[0])
 	case s.late != nil:
-		return fmt.Sprintf("%s, subject %d: %s", when(s.late.Now), s.who[0], describeLate(s.late))
+		return fmt.Sprintf("%s, subject %d: %s", describeTime(s.late.Now), s.who[0], describeLate(s.late))
 	}
 	return describeTicket(&s.ticket, func(i int) string { return fmt.Sprintf("subject %d", s.who[i]) })
 }
 
-func when(now algorithm.Instant) string {
+func describeTime(now algorithm.Instant) string {
 	return fmt.Sprintf("at %s (%d)", now.Time().Format("2006-01-02T15:04:05.000000Z"), now)
 }
 
 func describeTicket(t *storage.Ticket, who func(group int) string) string {
 	var b strings.Builder
-	b.WriteString(when(t.Now))
+	b.WriteString(describeTime(t.Now))
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		fmt.Fprintf(&b, ", %s", who(i))

@@ -48,15 +48,15 @@ var (
 	serial atomic.Uint64
 )
 
-// newcomer returns a subject that no store has seen.
-func newcomer() storage.Subject {
+// newSubject returns a subject that no store has seen.
+func newSubject() storage.Subject {
 	return hasher.Subject("storetest", fmt.Sprintf("%x-%d", run, serial.Add(1)))
 }
 
-// newcomers returns subjects as similar as possible: each differs from the first in one bit.
-func newcomers(n int) []storage.Subject {
+// newSubjects returns subjects as similar as possible: each differs from the first in one bit.
+func newSubjects(n int) []storage.Subject {
 	cast := make([]storage.Subject, n)
-	cast[0] = newcomer()
+	cast[0] = newSubject()
 	bit := int(cast[0][0]) % 128
 	for i := 1; i < n; i++ {
 		cast[i] = cast[0]

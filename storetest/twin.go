@@ -68,12 +68,12 @@ func (s Suite) twin(nodes []storage.Store, seed uint64, steps int) (*tally, erro
 func playTwin(nodes []storage.Store, g *generator) (_ *tally, explain func() error) {
 	model, reached := NewModel(), new(tally)
 	model.ledger.tally = reached
-	cast := newcomers(g.cast)
+	cast := newSubjects(g.cast)
 	var played []step
 	for range g.steps {
 		s := g.next()
 		played = append(played, s)
-		want, got, err := both(model, nodes, cast, &s)
+		want, got, err := playBoth(model, nodes, cast, &s)
 		if err != nil {
 			return reached, func() error { return err }
 		}
@@ -92,8 +92,8 @@ func playTwin(nodes []storage.Store, g *generator) (_ *tally, explain func() err
 	return reached, nil
 }
 
-// both plays a step on the model and on the store.
-func both(model *Model, nodes []storage.Store, cast []storage.Subject, s *step) (want, got *answer, err error) {
+// playBoth plays a step on the model and on the store.
+func playBoth(model *Model, nodes []storage.Store, cast []storage.Subject, s *step) (want, got *answer, err error) {
 	w, err := play([]storage.Store{model}, cast, s)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the trace is not sound: %w", err)
@@ -112,11 +112,11 @@ func explainTwin(nodes []storage.Store, played []step, want, got *answer) error 
 
 // explainReservations does the same if all answers agreed but the reservations differ.
 func explainReservations(nodes []storage.Store, played []step, now algorithm.Instant, diff string) error {
-	text := fmt.Sprintf("after %d steps the reservations differ %s (-model +store):\n%s", len(played), when(now), diff)
+	text := fmt.Sprintf("after %d steps the reservations differ %s (-model +store):\n%s", len(played), describeTime(now), diff)
 	return fmt.Errorf("%s%s", text, shortest(played, func(steps []step) string {
-		model, cast := NewModel(), newcomers(castOf(played))
+		model, cast := NewModel(), newSubjects(castOf(played))
 		for i := range steps {
-			if _, _, err := both(model, nodes, cast, &steps[i]); err != nil {
+			if _, _, err := playBoth(model, nodes, cast, &steps[i]); err != nil {
 				return err.Error()
 			}
 		}
@@ -135,9 +135,9 @@ func shortest(played []step, differs func([]step) string) string {
 
 // differs plays steps for new subjects and returns the first difference, or "".
 func differs(nodes []storage.Store, steps []step) string {
-	model, cast := NewModel(), newcomers(castOf(steps))
+	model, cast := NewModel(), newSubjects(castOf(steps))
 	for i := range steps {
-		want, got, err := both(model, nodes, cast, &steps[i])
+		want, got, err := playBoth(model, nodes, cast, &steps[i])
 		if err != nil {
 			return err.Error()
 		}

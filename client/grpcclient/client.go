@@ -99,9 +99,9 @@ func (c *Client) decide(ctx context.Context, call *penstock.Call, v *penstock.Ve
 	}
 	var answer *penstockv1.Verdict
 	if call.Reserve {
-		answer, err = ask(ctx, c, c.decisions.Reserve, &penstockv1.ReserveRequest{Call: request, TtlMs: milliseconds(call.TTL)}, wire.MaxBody, deciding)
+		answer, err = invoke(ctx, c, c.decisions.Reserve, &penstockv1.ReserveRequest{Call: request, TtlMs: milliseconds(call.TTL)}, wire.MaxBody, deciding)
 	} else {
-		answer, err = ask(ctx, c, c.decisions.Check, request, wire.MaxBody, deciding)
+		answer, err = invoke(ctx, c, c.decisions.Check, request, wire.MaxBody, deciding)
 	}
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (c *Client) decideTogether(ctx context.Context, b remote.Batch) error {
 			return err
 		}
 	}
-	reply, err := ask(ctx, c, c.decisions.CheckBatch, request, wire.MaxBatchBody, deciding)
+	reply, err := invoke(ctx, c, c.decisions.CheckBatch, request, wire.MaxBatchBody, deciding)
 	if err != nil {
 		return err
 	}
@@ -174,11 +174,11 @@ func (c *Client) conclude(ctx context.Context, conclusion *penstock.Conclusion) 
 		} else {
 			request.Cost = &conclusion.Cost
 		}
-		return ask(ctx, c, c.decisions.Settle, request, wire.MaxBody, concluding)
+		return invoke(ctx, c, c.decisions.Settle, request, wire.MaxBody, concluding)
 	case penstock.Renew:
-		return ask(ctx, c, c.decisions.Renew, &penstockv1.RenewRequest{Reservation: id, TtlMs: milliseconds(conclusion.TTL)}, wire.MaxBody, concluding)
+		return invoke(ctx, c, c.decisions.Renew, &penstockv1.RenewRequest{Reservation: id, TtlMs: milliseconds(conclusion.TTL)}, wire.MaxBody, concluding)
 	case penstock.Release:
-		return ask(ctx, c, c.decisions.Release, &penstockv1.ReleaseRequest{Reservation: id}, wire.MaxBody, concluding)
+		return invoke(ctx, c, c.decisions.Release, &penstockv1.ReleaseRequest{Reservation: id}, wire.MaxBody, concluding)
 	}
 	return nil, fmt.Errorf("%w: unknown verb", penstock.ErrInvalid)
 }
@@ -194,8 +194,8 @@ var (
 	}
 )
 
-// ask sends one request. It does not send a request that is too large for the service.
-func ask[Q proto.Message, A any](ctx context.Context, c *Client, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q, most int, causes map[codes.Code]error) (answer A, err error) {
+// invoke sends one request. It does not send a request that is too large for the service.
+func invoke[Q proto.Message, A any](ctx context.Context, c *Client, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q, most int, causes map[codes.Code]error) (answer A, err error) {
 	if size := proto.Size(request); size > most {
 		return answer, fmt.Errorf("%w: the request has %d bytes; at most %d", penstock.ErrInvalid, size, most)
 	}

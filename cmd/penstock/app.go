@@ -66,8 +66,8 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// no ends the program with the answer no. err may be nil if it is already printed.
-func no(err error) error { return &exit{exitNo, err} }
+// exitWithNo ends the program with the answer no. err may be nil if it is already printed.
+func exitWithNo(err error) error { return &exit{exitNo, err} }
 
 // misused ends the program because of an invalid command line.
 func misused(format string, args ...any) error {

@@ -60,7 +60,7 @@ Exit status: 0 if the logs were replayed, whatever the rules deny.`,
 			if err != nil {
 				return err
 			}
-			return a.tell(result, result.Page(), file)
+			return a.printReport(result, result.Page(), file)
 		},
 	}
 	c.Flags().StringVar(&document, "rules", "", "the rules: a `file or directory`")
@@ -79,7 +79,7 @@ func (a *app) backtestRules(ctx context.Context, path string) (backtest.Document
 	}
 	snapshot, _, err := rules.CompileFiles(files, rules.Options{})
 	if err != nil {
-		return backtest.Document{}, no(err)
+		return backtest.Document{}, exitWithNo(err)
 	}
 	return backtest.Document{Name: path, Rules: snapshot}, nil
 }
@@ -103,7 +103,7 @@ func (a *app) entitlementFile(path string) (rules.Entitlements, error) {
 	}
 	rows, err := a.readEntitlements(path)
 	if err != nil {
-		return nil, no(fmt.Errorf("read %s: %w", path, err))
+		return nil, exitWithNo(fmt.Errorf("read %s: %w", path, err))
 	}
 	table := make(entitlementMap, len(rows))
 	for i := range rows {
@@ -134,7 +134,7 @@ func (a *app) backtest(ctx context.Context, documents []backtest.Document, table
 		Progress: func(n int64) { bar.Set(readShare(log), n) },
 	})
 	if err != nil {
-		return nil, no(fmt.Errorf("backtest: %w", err))
+		return nil, exitWithNo(fmt.Errorf("backtest: %w", err))
 	}
 	return result, nil
 }
@@ -150,8 +150,8 @@ func readShare(log *accesslog.Log) float64 {
 	return float64(read) / float64(of)
 }
 
-// tell writes a result in the format of -o, and a report to the file, if one is given.
-func (a *app) tell(result any, page *toolreport.Page, file string) error {
+// printReport writes a result in the format of -o, and a report to the file, if one is given.
+func (a *app) printReport(result any, page *toolreport.Page, file string) error {
 	if file != "" {
 		if err := page.WriteFile(file); err != nil {
 			return err

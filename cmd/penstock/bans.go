@@ -45,7 +45,7 @@ counted as unknown.`,
 			var found admin.Bans
 			bans, note, err := readPages(a, &flags, func(client *adminClient, cursor string) ([]admin.Ban, string, error) {
 				var page admin.Bans
-				err := client.ask(c.Context(), http.MethodGet, "/v1/bans?"+url.Values{"cursor": {cursor}}.Encode(), nil, &page)
+				err := client.fetch(c.Context(), http.MethodGet, "/v1/bans?"+url.Values{"cursor": {cursor}}.Encode(), nil, &page)
 				found.Unknown += page.Unknown
 				return page.Bans, page.Next, err
 			})

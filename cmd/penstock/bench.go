@@ -136,7 +136,7 @@ func (f *benchFlags) prepare(c *cobra.Command, kind string) error {
 	if f.load.Prefix == "" {
 		f.load.Prefix = fmt.Sprintf("bench-%x-", time.Now().UnixNano())
 	}
-	limits, err := f.limit.all([]string{f.algorithm})
+	limits, err := f.limit.parseAll([]string{f.algorithm})
 	if err != nil {
 		return err
 	}
@@ -174,12 +174,12 @@ func (a *app) bench(ctx context.Context, f *benchFlags, target loadgen.Target, a
 	if err != nil {
 		return err
 	}
-	if err := a.tell(result, result.Page(strings.Join(args, " ")), f.file); err != nil {
+	if err := a.printReport(result, result.Page(strings.Join(args, " ")), f.file); err != nil {
 		return err
 	}
 	switch {
 	case result.Over.Keys > 0:
-		return no(nil)
+		return exitWithNo(nil)
 	case result.Failed > 0 && result.Failed == result.Requests:
 		return failed(fmt.Errorf("no request got a response: %s", result.Errors[0].Error))
 	}
@@ -310,7 +310,7 @@ func (f *benchFlags) gateway(address string) (loadgen.Target, func(), error) {
 
 // store returns a target that asks a store, under the limit of the flags.
 func (f *benchFlags) store(store penstock.Store, end func()) (loadgen.Target, func(), error) {
-	limits, err := f.limit.all([]string{f.algorithm})
+	limits, err := f.limit.parseAll([]string{f.algorithm})
 	if err != nil {
 		return nil, nil, err
 	}

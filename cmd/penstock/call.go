@@ -59,8 +59,8 @@ func (f *originFlags) add(c *cobra.Command) {
 	completeValues(c, "database", "sqlite:", "postgres://")
 }
 
-// given reports whether the flags name rules.
-func (f *originFlags) given() bool {
+// areSet reports whether the flags name rules.
+func (f *originFlags) areSet() bool {
 	return f.file != "" || f.database != "" || f.databaseFile != "" || f.config != ""
 }
 
@@ -84,7 +84,7 @@ func (f *originFlags) compile(ctx context.Context, a *app) (*rules.Snapshot, err
 	}
 	snapshot, _, err := rules.CompileFiles(files, rules.Options{Version: version})
 	if err != nil {
-		return nil, no(err)
+		return nil, exitWithNo(err)
 	}
 	return snapshot, nil
 }
@@ -92,7 +92,7 @@ func (f *originFlags) compile(ctx context.Context, a *app) (*rules.Snapshot, err
 func (f *originFlags) read(ctx context.Context, a *app) ([]rules.File, int64, error) {
 	if f.config != "" {
 		if err := f.readConfig(a); err != nil {
-			return nil, 0, no(err)
+			return nil, 0, exitWithNo(err)
 		}
 	}
 	if f.database == "" && f.databaseFile == "" {

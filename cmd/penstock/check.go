@@ -55,7 +55,7 @@ Exit status: 0 allowed, 1 denied, 3 the server did not respond.`,
 				return err
 			}
 			defer end()
-			return a.ask(c.Context(), decider, call, times)
+			return a.decideTimes(c.Context(), decider, call, times)
 		},
 	}
 	flags.add(c)
@@ -69,7 +69,7 @@ Exit status: 0 allowed, 1 denied, 3 the server did not respond.`,
 
 // decider returns the decider to ask, and a function that closes it.
 func (a *app) decider(ctx context.Context, server string, timeout time.Duration, origin *originFlags) (penstock.Decider, func(), error) {
-	if !origin.given() {
+	if !origin.areSet() {
 		server = cmp.Or(server, a.getenv("PENSTOCK_SERVER"), "http://127.0.0.1:8090")
 		remote, err := client.NewHTTP(server, client.Options{Timeout: timeout, OnError: client.Deny})
 		if err != nil {
@@ -89,8 +89,8 @@ func (a *app) decider(ctx context.Context, server string, timeout time.Duration,
 	return e, func() { store.Close() }, err
 }
 
-// ask sends the request the given number of times and prints each verdict.
-func (a *app) ask(ctx context.Context, d penstock.Decider, call *penstock.Call, times int) error {
+// decideTimes sends the request the given number of times and prints each verdict.
+func (a *app) decideTimes(ctx context.Context, d penstock.Decider, call *penstock.Call, times int) error {
 	denied := false
 	for range times {
 		var v penstock.Verdict
@@ -105,7 +105,7 @@ func (a *app) ask(ctx context.Context, d penstock.Decider, call *penstock.Call, 
 		denied = denied || !v.Allowed
 	}
 	if denied {
-		return no(nil)
+		return exitWithNo(nil)
 	}
 	return nil
 }

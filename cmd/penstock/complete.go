@@ -24,7 +24,7 @@ func (a *app) ruleNames(server *adminFlags) cobra.CompletionFunc {
 		var found admin.RuleSet
 		client, err := server.client(a)
 		if err == nil && len(args) == 0 {
-			err = client.ask(c.Context(), http.MethodGet, "/v1/rules", nil, &found)
+			err = client.fetch(c.Context(), http.MethodGet, "/v1/rules", nil, &found)
 		}
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp

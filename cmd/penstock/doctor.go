@@ -52,7 +52,7 @@ not be checked. With --strict, warnings and unknown checks also exit with 1.`,
 			case doctor.Incomplete:
 				return &exit{exitFailed, nil}
 			case doctor.Unhealthy:
-				return no(nil)
+				return exitWithNo(nil)
 			}
 			return nil
 		},

@@ -51,7 +51,7 @@ func (c *adminClient) eachEntitlement(ctx context.Context, q url.Values, visit f
 	q.Set("limit", strconv.Itoa(entitlementPage))
 	for {
 		var page admin.Entitlements
-		if err := c.ask(ctx, http.MethodGet, "/v1/entitlements?"+q.Encode(), nil, &page); err != nil {
+		if err := c.fetch(ctx, http.MethodGet, "/v1/entitlements?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
 		for i := range page.Entitlements {

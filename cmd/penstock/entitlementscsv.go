@@ -45,7 +45,7 @@ With --replace, rows that are not in the file are deleted if their attribute is 
 		RunE: func(c *cobra.Command, args []string) error {
 			rows, err := a.readEntitlements(args[0])
 			if err != nil {
-				return no(fmt.Errorf("read %s: %w", args[0], err))
+				return exitWithNo(fmt.Errorf("read %s: %w", args[0], err))
 			}
 			client, err := server.client(a)
 			if err != nil {
@@ -97,7 +97,7 @@ func (i *entitlementImport) run(ctx context.Context, rows []entitlementRow, repl
 func (i *entitlementImport) send(ctx context.Context, change *entitlementChange) error {
 	t := &i.total
 	var done admin.EntitlementsChanged
-	if err := i.client.ask(ctx, http.MethodPost, "/v1/entitlements", change, &done); err != nil {
+	if err := i.client.fetch(ctx, http.MethodPost, "/v1/entitlements", change, &done); err != nil {
 		return fmt.Errorf("after %d rows: %w", t.Added+t.Changed+t.Deleted+t.Unchanged, err)
 	}
 	t.Added, t.Changed, t.Deleted, t.Unchanged = t.Added+done.Added, t.Changed+done.Changed, t.Deleted+done.Deleted, t.Unchanged+done.Unchanged

@@ -45,7 +45,7 @@ read from headers, cookies and so on, under the names in the rules.`,
 					return misused("invalid --at %q, for example 2027-01-01T00:00:00Z", at)
 				}
 			}
-			if !origin.given() {
+			if !origin.areSet() {
 				found, err := a.explainByServer(c.Context(), &server, call, now, at != "")
 				if err != nil {
 					return err

@@ -64,7 +64,7 @@ func (a *app) explainByServer(ctx context.Context, server *adminFlags, call *pen
 		question.Attributes[attribute.Name] = attribute.Value
 	}
 	found := &explainResult{}
-	if err := client.ask(ctx, http.MethodPost, "/v1/explain", question, &found.Explanation); err != nil || other {
+	if err := client.fetch(ctx, http.MethodPost, "/v1/explain", question, &found.Explanation); err != nil || other {
 		return found, err
 	}
 	for _, r := range found.Rules {
@@ -73,7 +73,7 @@ func (a *app) explainByServer(ctx context.Context, server *adminFlags, call *pen
 		}
 		question.Rule = r.Rule
 		var states admin.KeyStates
-		if err := client.ask(ctx, http.MethodPost, "/v1/keys/show", question.callerQuestion, &states); err != nil {
+		if err := client.fetch(ctx, http.MethodPost, "/v1/keys/show", question.callerQuestion, &states); err != nil {
 			return nil, err
 		}
 		for i := range states.Keys {

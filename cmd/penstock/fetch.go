@@ -16,7 +16,7 @@ func fetch[T any](ctx context.Context, a *app, server *adminFlags, method, path 
 		return nil, err
 	}
 	into := new(T)
-	if err := client.ask(ctx, method, path, body, into); err != nil {
+	if err := client.fetch(ctx, method, path, body, into); err != nil {
 		return nil, err
 	}
 	return into, nil

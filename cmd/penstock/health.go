@@ -106,7 +106,7 @@ func (a *app) askHealth(ctx context.Context, url string) error {
 		_, err = fmt.Fprintln(a.stdout, status)
 	}
 	if err == nil && answer.StatusCode != http.StatusOK {
-		err = no(nil)
+		err = exitWithNo(nil)
 	}
 	return err
 }

@@ -91,8 +91,8 @@ func (f *adminFlags) client(a *app) (*adminClient, error) {
 // maxAnswer bounds the size of a response.
 const maxAnswer = 16 << 20
 
-// ask sends a request and reads the response. An error that is caused by the request exits with no.
-func (c *adminClient) ask(ctx context.Context, method, path string, body, into any) error {
+// fetch sends a request and reads the response. An error that is caused by the request exits with no.
+func (c *adminClient) fetch(ctx context.Context, method, path string, body, into any) error {
 	answer, err := c.send(ctx, method, path, body, c.client)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func refusal(answer *http.Response, text []byte) error {
 	if answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {
 		return errors.New(p.Detail)
 	}
-	return no(errors.New(p.Detail))
+	return exitWithNo(errors.New(p.Detail))
 }
 
 // callerFlags identify a client.

@@ -30,7 +30,7 @@ The command scans the whole store page by page, without blocking it.`,
 			keys, note, err := readPages(a, &flags, func(client *adminClient, cursor string) ([]admin.Key, string, error) {
 				var page admin.Keys
 				query := url.Values{"rule": args, "cursor": {cursor}}
-				err := client.ask(c.Context(), http.MethodGet, "/v1/keys?"+query.Encode(), nil, &page)
+				err := client.fetch(c.Context(), http.MethodGet, "/v1/keys?"+query.Encode(), nil, &page)
 				return page.Keys, page.Next, err
 			})
 			if err != nil {

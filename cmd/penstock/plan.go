@@ -73,7 +73,7 @@ GB and TB.`,
 			if err != nil {
 				return misused("%w", err)
 			}
-			return a.tell(p, p.Page(), f.file)
+			return a.printReport(p, p.Page(), f.file)
 		},
 	}
 	for _, flag := range f.list(&in) {
@@ -169,7 +169,7 @@ func (f *planFlags) fromLog(ctx context.Context, a *app, in *plan.Input) error {
 	}
 	seconds := report.Log.To.Sub(report.Log.From).Seconds()
 	if seconds <= 0 {
-		return no(fmt.Errorf("the log spans no time: %d requests", report.Log.Requests))
+		return exitWithNo(fmt.Errorf("the log spans no time: %d requests", report.Log.Requests))
 	}
 	var most int64
 	for _, b := range report.Series.Counts {

@@ -59,7 +59,7 @@ func answered(err error) error {
 		return err
 	}
 	if errors.Is(err, penstock.ErrInvalid) || errors.Is(err, ruledb.ErrNotFound) {
-		return no(err)
+		return exitWithNo(err)
 	}
 	return err
 }

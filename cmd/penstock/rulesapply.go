@@ -224,20 +224,20 @@ func (a *app) tellRefused(err error, warnings rules.Problems) error {
 
 func (a *app) tellMistakes(problems rules.Problems) error {
 	if a.json() {
-		return errors.Join(a.writeJSON(changeResult{Problems: problems}), no(nil))
+		return errors.Join(a.writeJSON(changeResult{Problems: problems}), exitWithNo(nil))
 	}
 	for _, p := range problems {
 		fmt.Fprintln(a.stderr, p)
 	}
-	return no(errors.New("the rules are invalid and were not saved"))
+	return exitWithNo(errors.New("the rules are invalid and were not saved"))
 }
 
 // tellConflict prints what others changed.
 func (a *app) tellConflict(c *ruledb.Conflict) error {
 	if a.json() {
 		shown := shownVersion(c.Current)
-		return errors.Join(a.writeJSON(changeResult{Version: &shown, Conflict: c.Error(), Diff: c.Diff()}), no(nil))
+		return errors.Join(a.writeJSON(changeResult{Version: &shown, Conflict: c.Error(), Diff: c.Diff()}), exitWithNo(nil))
 	}
 	fmt.Fprint(a.stdout, c.Diff())
-	return no(c)
+	return exitWithNo(c)
 }

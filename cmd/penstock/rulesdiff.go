@@ -106,7 +106,7 @@ func (a *app) tellDiff(d *rulediff.Diff, textToo bool) error {
 		}
 	}
 	if !d.Same {
-		return no(nil)
+		return exitWithNo(nil)
 	}
 	return nil
 }

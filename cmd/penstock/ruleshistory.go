@@ -34,7 +34,7 @@ to stderr. -o json converts the rules to JSON.`,
 				return answered(err)
 			}
 			if v.Number == 0 {
-				return no(fmt.Errorf("%v has no rules yet", base.DB))
+				return exitWithNo(fmt.Errorf("%v has no rules yet", base.DB))
 			}
 			fmt.Fprintf(a.stderr, "version %d by %s at %s\n", v.Number, v.Author, v.At.Format(time.RFC3339))
 			document := v.Document
@@ -134,7 +134,7 @@ no longer compile are rejected.`,
 				return err
 			}
 			if current.Number == to {
-				return no(errors.New("version " + args[0] + " is the current one"))
+				return exitWithNo(errors.New("version " + args[0] + " is the current one"))
 			}
 			applied, err := base.service.Rollback(c.Context(), to, flags.change(a, current.Number))
 			if err != nil {

@@ -69,7 +69,7 @@ func (a *app) importEnvoy(ctx context.Context, path string, o envoyratelimit.Opt
 		for _, m := range mistakes {
 			fmt.Fprintln(a.stderr, m)
 		}
-		return no(nil)
+		return exitWithNo(nil)
 	}
 	if err != nil {
 		return err

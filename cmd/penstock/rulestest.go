@@ -122,9 +122,9 @@ func (a *app) testRules(ctx context.Context, args []string, flags testFlags) err
 	fmt.Fprintf(a.stderr, "%s passed, %d failed\n", spelling.Count(all.Passed, "test"), all.Failed)
 	switch {
 	case broken || all.Failed > 0:
-		return no(nil)
+		return exitWithNo(nil)
 	case all.Passed == 0:
-		return no(fmt.Errorf("no test name matches %q", flags.pattern))
+		return exitWithNo(fmt.Errorf("no test name matches %q", flags.pattern))
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func addMaxDelayFlag(flags *pflag.FlagSet, config *string) {
 func (a *app) maxDelay(file string) (time.Duration, error) {
 	conf, err := config.Read(config.Sources{File: file, Env: a.env})
 	if file != "" && err != nil {
-		return 0, no(err)
+		return 0, exitWithNo(err)
 	}
 	return conf.Gateway.MaxDelay, nil
 }
@@ -108,7 +108,7 @@ func (a *app) tellValidation(found *validation) error {
 		fmt.Fprintln(a.stderr, summary)
 	}
 	if !found.Valid {
-		return no(nil)
+		return exitWithNo(nil)
 	}
 	return nil
 }

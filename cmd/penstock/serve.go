@@ -51,11 +51,11 @@ SIGHUP reloads the rules. Under systemd the server reports when it is ready.`,
 				return a.writeRehearsal(conf.Warnings, nil, err)
 			}
 			if err != nil {
-				return no(err)
+				return exitWithNo(err)
 			}
 			if conf.Traffic = traffic; traffic {
 				if err := conf.CheckTraffic(); err != nil {
-					return no(err)
+					return exitWithNo(err)
 				}
 			}
 			if check {
@@ -118,7 +118,7 @@ func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) erro
 	a.warn(c.Warnings...)
 	a.warn(found.Warnings...)
 	if err != nil {
-		return no(err)
+		return exitWithNo(err)
 	}
 	fmt.Fprintf(a.stderr, "ok: %s\n", found.Summary)
 	if len(found.Unchecked) > 0 {
@@ -146,7 +146,7 @@ func (a *app) writeRehearsal(warnings []string, found *doctor.Rehearsal, err err
 		return err
 	}
 	if err != nil {
-		return no(nil)
+		return exitWithNo(nil)
 	}
 	return nil
 }

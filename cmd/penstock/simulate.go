@@ -47,7 +47,7 @@ busy keys (leased), or separate counters (apart). During an outage they have no 
 			if s.Sharing = simulate.Sharing(sharing); s.Sharing != simulate.Shared && s.Sharing != simulate.Leased && s.Sharing != simulate.Apart {
 				return misused("--sharing %q is not shared, leased or apart", sharing)
 			}
-			if s.Limits, err = limit.all(algorithms); err != nil {
+			if s.Limits, err = limit.parseAll(algorithms); err != nil {
 				return err
 			}
 			if err := s.Validate(); err != nil {
@@ -64,7 +64,7 @@ busy keys (leased), or separate counters (apart). During an outage they have no 
 			if err != nil {
 				return err
 			}
-			return a.tell(results, s.Page(results), file)
+			return a.printReport(results, s.Page(results), file)
 		},
 	}
 	addTrafficFlags(c, &s.Traffic, simulate.Traffic{Model: simulate.Poisson, Rate: 100, Keys: 1000, Zipf: 1.1, Shift: 10, Seed: 1})
@@ -109,7 +109,7 @@ func (f *limitFlags) add(c *cobra.Command, count int64) {
 	c.Flags().BoolVar(&f.denied, "count-denied", false, "count denied requests too (windows only)")
 }
 
-func (f *limitFlags) all(algorithms []string) (limits []penstock.Limit, err error) {
+func (f *limitFlags) parseAll(algorithms []string) (limits []penstock.Limit, err error) {
 	for _, name := range algorithms {
 		l := penstock.Limit{Count: f.count, Window: f.window}
 		if err := l.Algorithm.UnmarshalText([]byte(name)); err != nil {
@@ -162,7 +162,7 @@ func newTraceCommand(a *app) *cobra.Command {
 			if err != nil {
 				return misused("%w", err)
 			}
-			return a.tell(result, result.Page(), file)
+			return a.printReport(result, result.Page(), file)
 		},
 	}
 	addReportFlag(c, &file)
@@ -212,7 +212,7 @@ end, stderr says how long 400 million requests would take.`,
 			if now := result.Admitted.Compared - result.Resumed; now > 0 {
 				fmt.Fprintf(a.stderr, "%s requests in %v; 400 million would take %v here\n", progress.Grouped(now), time.Since(began).Round(time.Second), simulate.Predict(400_000_000, now, time.Since(began)))
 			}
-			return a.tell(result, result.Page(), file)
+			return a.printReport(result, result.Page(), file)
 		},
 	}
 	addTrafficFlags(c, &s.Traffic, s.Traffic)

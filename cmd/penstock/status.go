@@ -45,7 +45,7 @@ Exit status: 0 ready and connected to its store, 1 not ready or degraded, 3 no r
 				err = a.tellStatus(found)
 			}
 			if err == nil && (!found.Ready || !found.Store.Connected) {
-				err = no(nil)
+				err = exitWithNo(nil)
 			}
 			return err
 		},
@@ -60,11 +60,11 @@ func (a *app) readStatus(ctx context.Context, server *adminFlags) (*nodeStatus, 
 		return nil, err
 	}
 	var found nodeStatus
-	if err := client.ask(ctx, http.MethodGet, "/v1/status", nil, &found.Status); err != nil {
+	if err := client.fetch(ctx, http.MethodGet, "/v1/status", nil, &found.Status); err != nil {
 		return nil, err
 	}
 	var nodes admin.Nodes
-	if err := client.ask(ctx, http.MethodGet, "/v1/nodes", nil, &nodes); err != nil {
+	if err := client.fetch(ctx, http.MethodGet, "/v1/nodes", nil, &nodes); err != nil {
 		return nil, err
 	}
 	found.Nodes = nodes.Nodes

@@ -84,12 +84,12 @@ func (a *app) suggest(c *cobra.Command, o *suggest.Options, logs *logFlags, path
 	result, err := suggest.Find(c.Context(), *o)
 	bar.Done()
 	if _, coded := errors.AsType[*exit](err); err != nil && !coded {
-		err = no(fmt.Errorf("suggest: %w", err))
+		err = exitWithNo(fmt.Errorf("suggest: %w", err))
 	}
 	if err != nil {
 		return err
 	}
-	return a.tell(result, result.Page(), file)
+	return a.printReport(result, result.Page(), file)
 }
 
 // parseShare reads 0.1% or 0.001. For an empty text it returns 0.1 % if byDefault is set, and otherwise a

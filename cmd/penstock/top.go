@@ -262,7 +262,7 @@ func (s *topScreen) run(ctx context.Context, in io.Reader, out *os.File) error {
 				s.draw(out)
 			}
 		case key := <-keys:
-			if s.press(key) {
+			if s.handleKey(key) {
 				return nil
 			}
 			s.draw(out)
@@ -304,8 +304,8 @@ func readKeys(ctx context.Context, in io.Reader, keys chan<- byte) {
 	}
 }
 
-// press handles a key. It returns true for those that quit.
-func (s *topScreen) press(key byte) (quit bool) {
+// handleKey handles a key. It returns true for those that quit.
+func (s *topScreen) handleKey(key byte) (quit bool) {
 	const interrupt = 3 // Ctrl-C
 	switch key {
 	case 'q', 'Q', interrupt:

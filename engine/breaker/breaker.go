@@ -253,10 +253,10 @@ func (b *Breaker) note(w *zonePhases, ctx context.Context, err error) {
 		}
 		return
 	}
-	if innocent(ctx, err) {
+	if isNoFailure(ctx, err) {
 		return
 	}
-	z := b.blamed(w, err)
+	z := b.failedZone(w, err)
 	if z < 0 {
 		return
 	}
@@ -270,8 +270,8 @@ func (b *Breaker) note(w *zonePhases, ctx context.Context, err error) {
 	}
 }
 
-// blamed returns the zone that caused an error; -1 if that is unknown.
-func (b *Breaker) blamed(w *zonePhases, err error) int {
+// failedZone returns the zone that caused an error; -1 if that is unknown.
+func (b *Breaker) failedZone(w *zonePhases, err error) int {
 	var named interface{ Subject() storage.Subject }
 	if errors.As(err, &named) {
 		if z := b.options.ZoneOf(named.Subject()); w[z] != nil {
@@ -292,12 +292,12 @@ func (b *Breaker) blamed(w *zonePhases, err error) int {
 	return blamed
 }
 
-// innocent reports whether an error says nothing about whether the store works for other requests:
+// isNoFailure reports whether an error says nothing about whether the store works for other requests:
 //   - ErrInvalid means that the request is invalid;
 //   - ErrFull and ErrCorrupt are answers, about one subject;
 //   - a client that disconnected, or whose own deadline passed, did not wait for the store's timeout.
 //     Otherwise impatient clients could open the breaker for all.
-func innocent(ctx context.Context, err error) bool {
+func isNoFailure(ctx context.Context, err error) bool {
 	return !errors.Is(err, penstock.ErrUnavailable) || errors.Is(err, penstock.ErrInvalid) ||
 		errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) || ctx.Err() != nil
 }

@@ -35,7 +35,7 @@ func answerable(t *storage.Ticket) bool {
 
 // learnable reports whether further answers can be derived from this one.
 func learnable(t *storage.Ticket, out *storage.Outcome) bool {
-	if len(out.States) != len(out.Decisions) || !firm(t, out, out.Now) {
+	if len(out.States) != len(out.Decisions) || !isFinal(t, out, out.Now) {
 		return false
 	}
 	at := 0
@@ -55,9 +55,9 @@ func learnable(t *storage.Ticket, out *storage.Outcome) bool {
 	return true
 }
 
-// firm reports whether only an operator can turn the answer into a pass until after an instant: every group
+// isFinal reports whether only an operator can turn the answer into a pass until after an instant: every group
 // that is alone is denied, and so is one of the others, if there are any.
-func firm(t *storage.Ticket, out *storage.Outcome, beyond penstock.Instant) bool {
+func isFinal(t *storage.Ticket, out *storage.Outcome, beyond penstock.Instant) bool {
 	others, denied := false, false
 	for i := range out.Groups {
 		alone, isFirm := t.Groups[i].Alone, out.Groups[i].FirmUntil > beyond
@@ -116,17 +116,17 @@ func (c *Cache) answer(t *storage.Ticket, out *storage.Outcome) bool {
 		return false
 	}
 	var room [maxGroups]storage.GuardResult
-	sights := m.sights(t, room[:])
+	sights := m.guardResults(t, room[:])
 	out.Settle(t, m.now, m.found[:m.charges], sights)
 	for i := range sights {
 		out.Groups[i].Bans = m.bans[i].Used
 	}
-	return firm(t, out, m.latest)
+	return isFinal(t, out, m.latest)
 }
 
-// sights returns what a store would have found for the guards: only bans. They do not include the number of
+// guardResults returns what a store would have found for the guards: only bans. They do not include the number of
 // bans.
-func (m *memory) sights(t *storage.Ticket, room []storage.GuardResult) []storage.GuardResult {
+func (m *memory) guardResults(t *storage.Ticket, room []storage.GuardResult) []storage.GuardResult {
 	if !m.guarded {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (m *memory) recall(s *set, t *storage.Ticket, i int, clock penstock.Instant
 	g := &t.Groups[i]
 	if g.Guarded() {
 		e := s.find(banOf(t, g))
-		if !m.believes(e, clock, longest) {
+		if !m.isRecent(e, clock, longest) {
 			return false
 		}
 		m.bans[i], m.guarded = e.state, true
@@ -170,7 +170,7 @@ func (m *memory) recall(s *set, t *storage.Ticket, i int, clock penstock.Instant
 		if g.Charges[j].Meter.CountAll {
 			most = longestOver
 		}
-		if !m.believes(e, clock, most) {
+		if !m.isRecent(e, clock, most) {
 			return false
 		}
 		m.found[m.charges].State = e.state
@@ -179,8 +179,8 @@ func (m *memory) recall(s *set, t *storage.Ticket, i int, clock penstock.Instant
 	return true
 }
 
-// believes reports whether an entry is recent enough, and updates what is known of the store's clock.
-func (m *memory) believes(e *entry, clock, most penstock.Instant) bool {
+// isRecent reports whether an entry is recent enough, and updates what is known of the store's clock.
+func (m *memory) isRecent(e *entry, clock, most penstock.Instant) bool {
 	if e == nil || clock < e.heard || clock >= e.sent+most {
 		return false
 	}

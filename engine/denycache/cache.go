@@ -78,11 +78,11 @@ func (c *Cache) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 		return nil
 	}
 	c.misses.Add(1)
-	return c.ask(ctx, t, out)
+	return c.takeAndLearn(ctx, t, out)
 }
 
-// ask asks the store, and learns from its answer.
-func (c *Cache) ask(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+// takeAndLearn asks the store, and learns from its answer.
+func (c *Cache) takeAndLearn(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	before := c.table.generations(t)
 	out.States = out.States[:0] // left from another ticket: not every store fills them in
 	sent := c.clock(t)

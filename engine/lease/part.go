@@ -47,7 +47,7 @@ func (p *part) cover(table *table, t *storage.Ticket, group int, now penstock.In
 		return
 	}
 	p.life = lifeOf(g)
-	if p.ahead = pool.ahead(now, p.life, cost); p.ahead > 0 {
+	if p.ahead = pool.leaseAhead(now, p.life, cost); p.ahead > 0 {
 		p.fetch = sh.next()
 		pool.fetch, pool.fetched, pool.waiting = p.fetch, now, now+penstock.Instant(p.life)
 	}
@@ -88,7 +88,7 @@ func (p *part) collect(g *storage.Group, granted bool, decisions []penstock.Deci
 	if !granted {
 		return
 	}
-	until := sent + penstock.Instant(within(p.life, g, decisions))
+	until := sent + penstock.Instant(shortenLife(p.life, g, decisions))
 	if !waits || now >= until {
 		p.shard.expired += p.ahead
 		if now-sent >= penstock.Instant(p.life) && same {

@@ -87,9 +87,9 @@ func (p *pool) putBack(number uint64, cost int64) bool {
 	return false
 }
 
-// ahead returns how much quota to lease now; 0 if there is enough, if it is being fetched, or if a lease
+// leaseAhead returns how much quota to lease now; 0 if there is enough, if it is being fetched, or if a lease
 // would not be worth it.
-func (p *pool) ahead(now penstock.Instant, life, cost int64) int64 {
+func (p *pool) leaseAhead(now penstock.Instant, life, cost int64) int64 {
 	if p.fetch != 0 && p.fetched <= now && now < p.waiting {
 		return 0
 	}

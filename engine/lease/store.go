@@ -78,7 +78,7 @@ func (s *Store) Stats() Stats {
 
 // Take decides a ticket. If the store fails, so does the ticket, unless leases cover all of it.
 func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
-	if t.Denied || !marked(t) {
+	if t.Denied || !isMarked(t) {
 		return s.inner.Take(ctx, t, out)
 	}
 	if err := t.Validate(); err != nil {
@@ -108,7 +108,7 @@ func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	return err
 }
 
-func marked(t *storage.Ticket) bool {
+func isMarked(t *storage.Ticket) bool {
 	for i := range t.Groups {
 		if t.Groups[i].Leased {
 			return true

@@ -59,9 +59,9 @@ func reserve(life int64) time.Duration {
 	return time.Duration(life)*time.Microsecond + travel
 }
 
-// within shortens a life so that the quota does not outlive its windows, whose end the decisions contain. It
+// shortenLife shortens a life so that the quota does not outlive its windows, whose end the decisions contain. It
 // ends a microsecond early, because two clocks were rounded down.
-func within(life int64, g *storage.Group, decisions []penstock.Decision) int64 {
+func shortenLife(life int64, g *storage.Group, decisions []penstock.Decision) int64 {
 	for i := range decisions {
 		if k := g.Charges[i].Meter.Kind; k == algorithm.KindWindow || k == algorithm.KindCalendar {
 			life = min(life, decisions[i].ResetAfter.Microseconds()-1)

@@ -88,7 +88,7 @@ func New(ctx context.Context, o Options) (*Verifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify tokens: %w", err)
 	}
-	return &Verifier{options: o, keys: keys, parser: jwt.NewParser(o.demands()...)}, nil
+	return &Verifier{options: o, keys: keys, parser: jwt.NewParser(o.parserOptions()...)}, nil
 }
 
 func (o *Options) validate(allowed []string) error {
@@ -131,9 +131,9 @@ func (o *Options) validateKeys(fail func(format string, args ...any)) {
 	}
 }
 
-// demands are what a token must meet beside its signature. One that never expires is not believed:
+// parserOptions are what a token must meet beside its signature. One that never expires is not believed:
 // nobody could take it back.
-func (o *Options) demands() []jwt.ParserOption {
+func (o *Options) parserOptions() []jwt.ParserOption {
 	demands := []jwt.ParserOption{
 		jwt.WithValidMethods(o.Algorithms),
 		jwt.WithExpirationRequired(),

@@ -160,7 +160,7 @@ func (a *access) recognise(r *http.Request, who *principal) *Problem {
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, ok := strings.CutPrefix(header, "Bearer ")
 		if !ok {
-			return a.logins.wrong(r.Context(), who.address)
+			return a.logins.refuse(r.Context(), who.address)
 		}
 		return a.byToken(r.Context(), token, who)
 	}
@@ -183,7 +183,7 @@ func (a *access) byToken(ctx context.Context, token string, who *principal) *Pro
 		return a.resolve(ctx, who)
 	}
 	if !strings.HasPrefix(token, tokenPrefix) || a.people.open == nil {
-		return a.logins.wrong(ctx, who.address)
+		return a.logins.refuse(ctx, who.address)
 	}
 	people, problem := a.people.get(ctx)
 	if problem != nil {
@@ -191,7 +191,7 @@ func (a *access) byToken(ctx context.Context, token string, who *principal) *Pro
 	}
 	found := people.byDigest[sha256.Sum256([]byte(token))]
 	if found == nil {
-		return a.logins.wrong(ctx, who.address)
+		return a.logins.refuse(ctx, who.address)
 	}
 	who.credential = credential{token: found.ID}
 	problem = a.resolve(ctx, who)
@@ -249,9 +249,10 @@ func (a *access) resolveToken(people *roster, who *principal) *Problem {
 	return nil
 }
 
-// still reports whether a client may continue what it has begun: its session is open, and its role is the same.
-func (a *access) still(ctx context.Context, who *principal) bool {
-	if who.session != nil && !a.sessions.lasts(who.session) {
+// isStillAllowed reports whether a client may continue what it has begun: its session is open, and its role is the
+// same.
+func (a *access) isStillAllowed(ctx context.Context, who *principal) bool {
+	if who.session != nil && !a.sessions.isOpen(who.session) {
 		return false
 	}
 	now := *who

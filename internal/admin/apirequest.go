@@ -46,16 +46,16 @@ func (a *Admin) exchange(to route) http.Handler {
 			return
 		}
 		if _, done := answer.(responseWritten); !done {
-			reply(w, x.seen(answer))
+			reply(w, x.forClient(answer))
 		}
 	})
 }
 
-// seen returns a response, or an event of a stream, as the client may see it: for viewers, values are masked by the
-// veil. For others, it records that they were shown the names of clients.
-func (x *apiRequest) seen(answer any) any {
+// forClient returns a response, or an event of a stream, as the client may see it: for viewers, values are masked by
+// the veil. For others, it records that they were shown the names of clients.
+func (x *apiRequest) forClient(answer any) any {
 	if x.who.role < Operator {
-		return x.admin.veil.over(answer)
+		return x.admin.veil.mask(answer)
 	}
 	if !x.named && namesSomebody(answer) {
 		x.named = true

@@ -67,7 +67,7 @@ func (c *principal) mayManage(owner int64) bool {
 func (a *Admin) tokenOf(t *ruledb.Token, users []ruledb.User) Token {
 	told := Token{
 		ID: t.ID, Name: t.Name, Role: roleOf(t.Role), Scopes: append([]string{}, t.Scopes...), By: t.By,
-		Created: t.Created, Expires: given(t.Expires), Used: given(t.Used), Expired: !t.Expires.IsZero() && !a.Now().Before(t.Expires),
+		Created: t.Created, Expires: timeOrNil(t.Expires), Used: timeOrNil(t.Used), Expired: !t.Expires.IsZero() && !a.Now().Before(t.Expires),
 	}
 	if i := slices.IndexFunc(users, func(u ruledb.User) bool { return u.ID == t.Owner }); i >= 0 {
 		told.User = users[i].Name
@@ -153,7 +153,7 @@ func (a *Admin) checkScopes(x *apiRequest, asked *askedToken, mistakes *mistakeL
 			mistakes.add("scopes", "unknown scope %.40q: must be one of %s", s, strings.Join(a.scopes(), ", "))
 		}
 	}
-	if !within(asked.Scopes, x.who.scopes) {
+	if !areAmong(asked.Scopes, x.who.scopes) {
 		mistakes.add("scopes", "must be among those of your own token: %s", strings.Join(x.who.scopes, ", "))
 	}
 }
@@ -174,8 +174,8 @@ func expiry(x *apiRequest, asked *askedToken, now time.Time, mistakes *mistakeLi
 	return at
 }
 
-// within reports whether scopes are among others. None are all.
-func within(scopes, others []string) bool {
+// areAmong reports whether scopes are among others. None are all.
+func areAmong(scopes, others []string) bool {
 	if len(others) == 0 {
 		return true
 	}
@@ -191,7 +191,7 @@ func (a *Admin) revokeToken(x *apiRequest) (any, error) {
 		return nil, err
 	}
 	id := x.r.PathValue("id")
-	owner, problem := a.revokes(x, id)
+	owner, problem := a.revocableOwner(x, id)
 	if problem != nil {
 		return nil, problem
 	}
@@ -202,9 +202,9 @@ func (a *Admin) revokeToken(x *apiRequest) (any, error) {
 	return a.listTokens(x)
 }
 
-// revokes returns whose tokens the client may revoke; 0: anybody's. A token does not revoke one that may do more, so
-// that anyone who finds it cannot lock out its user.
-func (a *Admin) revokes(x *apiRequest, id string) (owner int64, _ *Problem) {
+// revocableOwner returns whose tokens the client may revoke; 0: anybody's. A token does not revoke one that may do
+// more, so that anyone who finds it cannot lock out its user.
+func (a *Admin) revocableOwner(x *apiRequest, id string) (owner int64, _ *Problem) {
 	if x.who.role >= Administrator {
 		return 0, nil
 	}

@@ -213,9 +213,9 @@ func nodeFindings(nodes []membership.KnownNode, asked []fleet.Node, now time.Tim
 			add(warning, "node_silent", name, fmt.Sprintf("has sent no heartbeat for %v", now.Sub(k.Heard).Round(time.Second)))
 		case k.Node.Quality == membership.Degraded:
 			add(critical, "node_degraded", name, "decides without the shared state")
-		case standing(k.Node, newest) == rulesBehind:
+		case standingOf(k.Node, newest) == rulesBehind:
 			add(warning, "node_behind", name, fmt.Sprintf("serves rules version %d, which is not the newest", k.Node.Rules))
-		case standing(k.Node, newest) == rulesDifferent:
+		case standingOf(k.Node, newest) == rulesDifferent:
 			add(warning, "node_different", name, "and others serve different rules")
 		}
 	}

@@ -80,18 +80,18 @@ func errNoPeople() *Problem {
 }
 
 // get returns the people. They are at most rosterFresh old unless the database is unavailable.
-func (d *directory) get(ctx context.Context) (*roster, *Problem) { return d.look(ctx, rosterFresh) }
+func (d *directory) get(ctx context.Context) (*roster, *Problem) { return d.people(ctx, rosterFresh) }
 
 // latest returns the people as they are in the database now, if it is available.
-func (d *directory) latest(ctx context.Context) (*roster, *Problem) { return d.look(ctx, 0) }
+func (d *directory) latest(ctx context.Context) (*roster, *Problem) { return d.people(ctx, 0) }
 
-// look returns the people, and asks the database first if it was last asked longer ago than fresh. Only one request
+// people returns the people, and asks the database first if it was last asked longer ago than fresh. Only one request
 // at a time waits for the database; others use what is known.
-func (d *directory) look(ctx context.Context, fresh time.Duration) (*roster, *Problem) {
+func (d *directory) people(ctx context.Context, fresh time.Duration) (*roster, *Problem) {
 	if d.open == nil {
 		return nil, errNoPeople()
 	}
-	if d.due(fresh) {
+	if d.isDue(fresh) {
 		if fresh > 0 && d.isKnown() {
 			if d.reading.TryLock() {
 				d.readUnlock(ctx)
@@ -115,7 +115,7 @@ func (d *directory) isKnown() bool {
 	return d.known != nil
 }
 
-func (d *directory) due(fresh time.Duration) bool {
+func (d *directory) isDue(fresh time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	since := d.now().Sub(d.tried)

@@ -158,7 +158,7 @@ func (a *Admin) changeEntitlements(x *apiRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return EntitlementsChanged{done.Added, done.Changed, done.Deleted, done.Unchanged, a.doubts(change.Set)}, nil
+	return EntitlementsChanged{done.Added, done.Changed, done.Deleted, done.Unchanged, a.entitlementWarnings(change.Set)}, nil
 }
 
 // maxOfValue is how many rows of one value are deleted at once.
@@ -185,8 +185,8 @@ func (a *Admin) deletedKeys(ctx context.Context, all []entitlementDelete) (keys 
 // maxDoubts is how many warnings a change returns.
 const maxDoubts = 20
 
-// doubts returns warnings about rows that no limit reads, or that are above the maximum of one that does.
-func (a *Admin) doubts(rows []ruledb.Entitlement) []string {
+// entitlementWarnings returns warnings about rows that no limit reads, or that are above the maximum of one that does.
+func (a *Admin) entitlementWarnings(rows []ruledb.Entitlement) []string {
 	readers := map[[2]string][]rules.EntitledLimit{}
 	for _, l := range a.Rules.Live.Load().EntitledLimits() {
 		name := [2]string{l.Attribute, l.Entitlement}

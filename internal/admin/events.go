@@ -174,7 +174,7 @@ func (f *follower) run() {
 		case <-f.r.Context().Done():
 			return
 		case <-beat.C:
-			ok = f.lasts() && f.send(func() { fmt.Fprint(f.w, ":\n\n") })
+			ok = f.isAllowed() && f.send(func() { fmt.Fprint(f.w, ":\n\n") })
 		case e := <-f.tail.Events():
 			ok = f.send(func() { f.write(&e) })
 		}

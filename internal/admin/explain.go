@@ -59,12 +59,12 @@ func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant, entit
 		e.List = "allow"
 	}
 	for i := range found.Rules {
-		e.Rules = append(e.Rules, consider(&found.Rules[i]))
+		e.Rules = append(e.Rules, explanationOf(&found.Rules[i]))
 	}
 	return e
 }
 
-func consider(c *rules.RuleExplanation) RuleExplanation {
+func explanationOf(c *rules.RuleExplanation) RuleExplanation {
 	r := RuleExplanation{
 		Rule: c.Rule.Name, Applies: c.Matches, Mode: c.Rule.Mode.String(),
 		Reason: string(c.Reason), Why: c.Why, Unlimited: c.Unlimited, Failures: c.Failures, Refuses: c.Refuses,

@@ -188,7 +188,7 @@ func (a *Admin) inspect(ctx context.Context, s *subject) (*KeyState, error) {
 		told.BannedUntil = &at
 	}
 	told.Limits = s.limitStates(g.Charges, policies, found.Decisions, told.BannedUntil != nil)
-	if told.Others, err = a.others(ctx, s, told.BannedUntil != nil); err != nil {
+	if told.Others, err = a.otherCounters(ctx, s, told.BannedUntil != nil); err != nil {
 		return nil, err
 	}
 	for _, r := range found.Reservations {
@@ -213,8 +213,9 @@ func (s *subject) limitStates(charges []algorithm.Charge, policies []string, dec
 	return told
 }
 
-// others reads the counters of a client that its attributes do not select, and returns those with something counted.
-func (a *Admin) others(ctx context.Context, s *subject, banned bool) (told []Counters, err error) {
+// otherCounters reads the counters of a client that its attributes do not select, and returns those with something
+// counted.
+func (a *Admin) otherCounters(ctx context.Context, s *subject, banned bool) (told []Counters, err error) {
 	for some := range slices.Chunk(s.otherCounters(), storage.MaxGroups) {
 		var t storage.Ticket
 		for _, c := range some {

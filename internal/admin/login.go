@@ -91,10 +91,10 @@ func tooManyFailures(d *penstock.Decision) *Problem {
 	return limited(d, "more than %d failed logins within %v", maxAttempts, attemptWindow)
 }
 
-// wrong refuses an unknown token and counts the failure. After maxAttempts failures of a network it answers 429 and
+// refuse refuses an unknown token and counts the failure. After maxAttempts failures of a network it answers 429 and
 // closes the connection, so that every further guess costs a new one. Valid tokens never get here, so guesses from a
 // network do not lock out its operators.
-func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
+func (l *logins) refuse(ctx context.Context, from netip.Addr) *Problem {
 	return l.failed(ctx, from, wrongToken, "unknown token")
 }
 
@@ -204,7 +204,7 @@ func (a *Admin) session(x *apiRequest) (any, error) {
 		told.Token = x.who.token.Name
 	}
 	if s := x.who.session; s != nil {
-		since, until := s.since.UTC(), a.sessions.until(s).UTC()
+		since, until := s.since.UTC(), a.sessions.endOf(s).UTC()
 		told.Session, told.Since, told.Expires = true, &since, &until
 	}
 	return told, nil

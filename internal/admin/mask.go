@@ -55,8 +55,8 @@ func (v *masker) detail(d Detail) Detail {
 	}))
 }
 
-// over returns a response as viewers see it.
-func (v *masker) over(answer any) any {
+// mask returns a response as viewers see it.
+func (v *masker) mask(answer any) any {
 	return eachName(answer, func(at reflect.Value) {
 		switch who := at.Interface().(type) {
 		case Attributes:

@@ -51,7 +51,7 @@ func nodesOf(all []membership.KnownNode, now time.Time) Nodes {
 		if n := k.Node; n != nil {
 			one.About = &NodeInfo{
 				Name: n.Name, Version: n.Version, Started: n.Started.UTC(),
-				RulesVersion: n.Rules, RulesChecksum: n.Checksum, Rules: standing(n, newest),
+				RulesVersion: n.Rules, RulesChecksum: n.Checksum, Rules: standingOf(n, newest),
 				Quality: n.Quality, Calls: n.Calls, Denied: n.Denied,
 			}
 		}
@@ -70,7 +70,7 @@ func newestOf(all []membership.KnownNode, now time.Time) (newest *membership.Nod
 	return newest
 }
 
-func standing(n, newest *membership.Node) string {
+func standingOf(n, newest *membership.Node) string {
 	switch {
 	case newest == nil || n.Checksum == newest.Checksum:
 		return rulesCurrent

@@ -34,7 +34,7 @@ func (a *Admin) resetKey(x *apiRequest) (any, error) {
 		return nil, err
 	}
 	return a.operate(x, "reset", "", "", found, func(s *subject) (until *time.Time, err error) {
-		for _, g := range s.everything() {
+		for _, g := range s.allGroups() {
 			if err := a.Store.Reset(x.r.Context(), &g); err != nil {
 				return nil, err
 			}
@@ -47,10 +47,10 @@ func (a *Admin) resetKey(x *apiRequest) (any, error) {
 	})
 }
 
-// everything returns all counters that a rule can have for a subject, whichever override applied. Of the counters that
+// allGroups returns all counters that a rule can have for a subject, whichever override applied. Of the counters that
 // numbers from data have, it returns those of the given attributes and those that this node used lately. It returns
 // several groups because the number of charges in a group is bounded.
-func (s *subject) everything() []storage.Group {
+func (s *subject) allGroups() []storage.Group {
 	meters := map[uint64]*algorithm.Meter{}
 	for _, m := range s.Limits { // where numbers come from data, KnownLimits may lack them
 		meters[m.Fingerprint] = m

@@ -31,7 +31,7 @@ func (s *stream) look(ask period) {
 	a := s.admin
 	next := time.NewTicker(a.lookEvery)
 	defer next.Stop()
-	for turn := 0; s.lasts(); turn++ {
+	for turn := 0; s.isAllowed(); turn++ {
 		stats := statsOf(a.Fleet.Count(s.r.Context(), ask.query(), ask.node))
 		var judged *Attention
 		if turn%judgeEvery == 0 {

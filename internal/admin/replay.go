@@ -62,7 +62,7 @@ func (r *replay) decide(ctx context.Context, e *traffic.Event) (bool, error) {
 	shadow := false
 	for i := range r.match.Rules {
 		m := &r.match.Rules[i]
-		allowed, asked := says(v, m.Rule.Name)
+		allowed, asked := allows(v, m.Rule.Name)
 		if !asked {
 			continue
 		}
@@ -90,8 +90,8 @@ func (r *replay) decide(ctx context.Context, e *traffic.Event) (bool, error) {
 	return v.Allowed, nil
 }
 
-// says reports whether all limits of a rule allow the request, and whether the rule was asked.
-func says(v *penstock.Verdict, rule string) (allowed, asked bool) {
+// allows reports whether all limits of a rule allow the request, and whether the rule was asked.
+func allows(v *penstock.Verdict, rule string) (allowed, asked bool) {
 	allowed = true
 	for i := range v.Limits {
 		if v.Limits[i].Rule == rule {

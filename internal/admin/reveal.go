@@ -25,13 +25,13 @@ func newRevealLog(a *Admin) *revealLog { return &revealLog{admin: a, at: map[str
 // note records that the client is shown names. The response does not wait for it: requests must be visible even while
 // the database is unavailable.
 func (r *revealLog) note(x *apiRequest) {
-	if !r.due(x.who.String(), r.admin.Now()) {
+	if !r.isDue(x.who.String(), r.admin.Now()) {
 		return
 	}
 	r.writing.Go(func() { r.admin.record(x, "reveal", "client identities shown") })
 }
 
-func (r *revealLog) due(actor string, now time.Time) bool {
+func (r *revealLog) isDue(actor string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if last, ok := r.at[actor]; ok && now.Sub(last) < revealEvery {

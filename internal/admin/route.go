@@ -100,13 +100,13 @@ func (a *Admin) mux() *http.ServeMux {
 	for _, r := range a.routes() {
 		mux.Handle(r.method+" "+r.path, a.exchange(r))
 	}
-	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.nothing(mux, w, r) }))
+	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serveUnrouted(mux, w, r) }))
 	return mux
 }
 
-// nothing serves paths without a route: it answers 405 if there is a route for another method, passes the request to
-// the console if it can be for it, and else answers 404.
-func (a *Admin) nothing(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+// serveUnrouted serves paths without a route: it answers 405 if there is a route for another method, passes the request
+// to the console if it can be for it, and else answers 404.
+func (a *Admin) serveUnrouted(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE"} {
 		other := http.Request{Method: method, URL: r.URL, Host: r.Host}

@@ -55,7 +55,7 @@ func (a *Admin) proposed(x *apiRequest) (files []rules.File, end func(), err err
 	err = x.readDocument(&asked)
 	if err == nil {
 		var text string
-		text, err = x.given(asked.Document)
+		text, err = x.required(asked.Document)
 		files = fileOf(text)
 	}
 	if err != nil {
@@ -65,8 +65,8 @@ func (a *Admin) proposed(x *apiRequest) (files []rules.File, end func(), err err
 	return files, end, nil
 }
 
-// given returns a required document.
-func (x *apiRequest) given(text *string) (string, error) {
+// required returns a required document.
+func (x *apiRequest) required(text *string) (string, error) {
 	switch most := x.maxDocument(); {
 	case text == nil:
 		return "", mistaken([]wire.FieldError{{At: "document", Message: "is missing: the rules, in YAML or JSON"}})
@@ -107,7 +107,7 @@ func (a *Admin) diffRules(x *apiRequest) (any, error) {
 		after, err = a.filesAt(x.r.Context(), asked.To)
 	} else {
 		var text string
-		text, err = x.given(asked.Document)
+		text, err = x.required(asked.Document)
 		after = fileOf(text)
 	}
 	if err != nil {
@@ -163,7 +163,7 @@ func (a *Admin) saveRules(x *apiRequest) (any, error) {
 	if asked.Base == nil {
 		return nil, mistaken([]wire.FieldError{{At: "base", Message: "is missing: the version on which the change is based, 0 if there is none"}})
 	}
-	text, err := x.given(asked.Document)
+	text, err := x.required(asked.Document)
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func views(files []rules.File, s *rules.Snapshot) ([]RuleView, error) {
 
 func view(r *rules.Rule, t *rules.RuleTerms) RuleView {
 	v := RuleView{
-		Name: r.Name, Domain: r.Domain(), Mode: r.Mode.String(), Match: words(&t.Match), Key: []string{},
+		Name: r.Name, Domain: r.Domain(), Mode: r.Mode.String(), Match: describeMatch(&t.Match), Key: []string{},
 		Limits: limitViews(r.Limits, r.Policies), Overrides: []OverrideView{},
 		Penalty: r.Penalty != nil, OnStoreError: r.OnStoreError.String(), Leased: r.Leased, Owner: r.Owner, Expires: timeOrNil(r.Expires),
 	}
@@ -95,7 +95,7 @@ func view(r *rules.Rule, t *rules.RuleTerms) RuleView {
 	for i := range min(len(r.Overrides), len(t.Overrides)) {
 		o := &r.Overrides[i]
 		v.Overrides = append(v.Overrides, OverrideView{
-			Match: words(&t.Overrides[i].Match), Unlimited: o.Unlimited,
+			Match: describeMatch(&t.Overrides[i].Match), Unlimited: o.Unlimited,
 			Limits: limitViews(o.Limits, o.Policies), Own: o.OwnCounters, Expires: timeOrNil(o.Expires),
 		})
 	}
@@ -121,8 +121,8 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// words describes in words which requests match.
-func words(m *rules.MatchTerms) string {
+// describeMatch describes in words which requests match.
+func describeMatch(m *rules.MatchTerms) string {
 	var parts []string
 	add := func(text string) {
 		if text = strings.TrimSpace(text); text != "" {

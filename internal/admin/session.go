@@ -57,7 +57,7 @@ func (s *sessions) makeRoom(now time.Time, c *credential) {
 	var oldest, own *session
 	mine := 0
 	for id, one := range s.all {
-		if one.over(now) {
+		if one.isOver(now) {
 			delete(s.all, id)
 			continue
 		}
@@ -77,7 +77,7 @@ func (s *sessions) makeRoom(now time.Time, c *credential) {
 	}
 }
 
-func (s *session) over(now time.Time) bool {
+func (s *session) isOver(now time.Time) bool {
 	return now.Sub(s.since) >= sessionLife || now.Sub(s.used) >= sessionIdle
 }
 
@@ -91,7 +91,7 @@ func (s *sessions) find(secret string) *session {
 	defer s.mu.Unlock()
 	found := s.all[id]
 	now := s.now()
-	if found == nil || found.over(now) {
+	if found == nil || found.isOver(now) {
 		delete(s.all, id)
 		return nil
 	}
@@ -99,11 +99,11 @@ func (s *sessions) find(secret string) *session {
 	return found
 }
 
-// lasts reports whether a session is still open. It does not mark the session as used.
-func (s *sessions) lasts(one *session) bool {
+// isOpen reports whether a session is still open. It does not mark the session as used.
+func (s *sessions) isOpen(one *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all[one.id] == one && !one.over(s.now())
+	return s.all[one.id] == one && !one.isOver(s.now())
 }
 
 func (s *sessions) end(one *session) {
@@ -112,8 +112,8 @@ func (s *sessions) end(one *session) {
 	delete(s.all, one.id)
 }
 
-// until returns when a session ends if it is not used again.
-func (s *sessions) until(one *session) time.Time {
+// endOf returns when a session ends if it is not used again.
+func (s *sessions) endOf(one *session) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	end, idle := one.since.Add(sessionLife), one.used.Add(sessionIdle)

@@ -31,8 +31,8 @@ func (s *stream) begin() bool {
 	return s.r.Method != http.MethodHead && s.send(func() { fmt.Fprint(s.w, streamStatus) })
 }
 
-// lasts reports whether the client may still read the stream.
-func (s *stream) lasts() bool { return s.admin.access.still(s.r.Context(), &s.who) }
+// isAllowed reports whether the client may still read the stream.
+func (s *stream) isAllowed() bool { return s.admin.access.isStillAllowed(s.r.Context(), &s.who) }
 
 // send writes and flushes. The stream ends if the client does not read.
 func (s *stream) send(write func()) bool {
@@ -43,7 +43,7 @@ func (s *stream) send(write func()) bool {
 
 // event writes one event, as the client may see it.
 func (s *stream) event(name string, data any) {
-	text, err := json.Marshal(s.seen(data)) // escapes line ends
+	text, err := json.Marshal(s.forClient(data)) // escapes line ends
 	if err != nil {
 		return // cannot fail for strings, numbers and times
 	}

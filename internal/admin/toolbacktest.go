@@ -29,7 +29,7 @@ func (a *Admin) backtest(x *apiRequest) (any, error) {
 	t.start()
 	documents := []backtest.Document{{Name: "current rules", Rules: a.Rules.Live.Load()}}
 	if asked.Document != nil {
-		text, err := x.given(asked.Document)
+		text, err := x.required(asked.Document)
 		if err != nil {
 			return nil, err
 		}

@@ -29,15 +29,7 @@ type NewPassword struct {
 }
 
 func userOf(u *ruledb.User) User {
-	return User{Name: u.Name, Role: roleOf(u.Role), Version: u.Version, Created: u.Created, Login: given(u.LoggedIn)}
-}
-
-// given returns nil for the zero time.
-func given(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
+	return User{Name: u.Name, Role: roleOf(u.Role), Version: u.Version, Created: u.Created, Login: timeOrNil(u.LoggedIn)}
 }
 
 // name identifies a client across its sessions and addresses.

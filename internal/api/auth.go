@@ -40,7 +40,7 @@ func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		x.call.MaxDelay = 0
-		err = blamed(a.Decider.Decide(r.Context(), &x.call, &x.verdict))
+		err = requestErrors(a.Decider.Decide(r.Context(), &x.call, &x.verdict))
 	}
 	switch {
 	case err != nil:
@@ -119,8 +119,8 @@ func (a *api) trust(r *http.Request) error {
 // from its client. So headers with the same meaning must agree; otherwise a client could choose what it is counted
 // as.
 func original(r *http.Request) (*http.Request, error) {
-	uri, errURI := one(r.Header, "X-Forwarded-Uri", "X-Original-Uri", "X-Original-Url")
-	method, errMethod := one(r.Header, "X-Forwarded-Method", "X-Original-Method")
+	uri, errURI := agreedValue(r.Header, "X-Forwarded-Uri", "X-Original-Uri", "X-Original-Url")
+	method, errMethod := agreedValue(r.Header, "X-Forwarded-Method", "X-Original-Method")
 	target, errTarget := parseTarget(uri)
 	if errURI != nil {
 		errTarget = nil
@@ -140,8 +140,8 @@ func original(r *http.Request) (*http.Request, error) {
 	return &asked, nil
 }
 
-// one returns the value of the headers that are present, which must all agree.
-func one(h http.Header, names ...string) (string, error) {
+// agreedValue returns the value of the headers that are present, which must all agree.
+func agreedValue(h http.Header, names ...string) (string, error) {
 	found := ""
 	for _, name := range names {
 		value, err := atMostOne(h, name)

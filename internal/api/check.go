@@ -20,7 +20,7 @@ func (a *api) decide(w http.ResponseWriter, r *http.Request, parse func([]byte, 
 	}
 	err := parse(x.body.Bytes(), &x.call)
 	if err == nil {
-		err = blamed(a.Decider.Decide(r.Context(), &x.call, &x.verdict))
+		err = requestErrors(a.Decider.Decide(r.Context(), &x.call, &x.verdict))
 	}
 	if err != nil {
 		failWith(w, http.StatusBadRequest, err)
@@ -30,8 +30,9 @@ func (a *api) decide(w http.ResponseWriter, r *http.Request, parse func([]byte, 
 	x.reply(w)
 }
 
-// blamed returns errors that are about the request, and drops all others: with those, the verdict is still valid.
-func blamed(err error) error {
+// requestErrors returns errors that are about the request, and drops all others: with those, the verdict is still
+// valid.
+func requestErrors(err error) error {
 	if errors.Is(err, penstock.ErrInvalid) {
 		return err
 	}
@@ -58,7 +59,7 @@ func (a *api) batch(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for i := range errs {
-		errs[i] = blamed(errs[i])
+		errs[i] = requestErrors(errs[i])
 	}
 	x.answer = append(wire.AppendResults(x.answer[:0], verdicts, errs), '\n')
 	x.reply(w)

@@ -36,22 +36,22 @@ func (l *loader) check() {
 	l.checkSecrets()
 	l.checkTLS()
 	if p := l.config.ClientIP.IPv6Prefix; p < 1 || p > 128 {
-		l.wrong("client_ip.ipv6_prefix", "%d is not from 1 to 128", p)
+		l.reportUnusable("client_ip.ipv6_prefix", "%d is not from 1 to 128", p)
 	}
 	if n := l.config.Gateway.Limits.HeldBytes; n <= 0 {
-		l.wrong("gateway.limits.held_bytes", "%d must be positive, for example 16MiB", n)
+		l.reportUnusable("gateway.limits.held_bytes", "%d must be positive, for example 16MiB", n)
 	}
 	if n := l.config.Gateway.Limits.JSONBytes; n <= 0 || n > bounds.JSONBodies {
-		l.wrong("gateway.limits.json_bytes", "%d is not from 1 to %d, for example 1MiB", n, bounds.JSONBodies)
+		l.reportUnusable("gateway.limits.json_bytes", "%d is not from 1 to %d, for example 1MiB", n, bounds.JSONBodies)
 	}
 	if n := l.config.Nodes; n > membership.Most {
-		l.wrong("nodes", "%d is not from 1 to %d, or 0 to learn it from Redis", n, membership.Most)
+		l.reportUnusable("nodes", "%d is not from 1 to %d, or 0 to learn it from Redis", n, membership.Most)
 	}
 	if name := l.config.NodeName; name != "" && !membership.IsWord(name) {
-		l.wrong("node_name", "%.80q must have 1 to 64 letters, digits and -._:+()", name)
+		l.reportUnusable("node_name", "%.80q must have 1 to 64 letters, digits and -._:+()", name)
 	}
 	if l.config.DataDir == "" {
-		l.wrong("data_dir", "must not be empty; use . for the working directory")
+		l.reportUnusable("data_dir", "must not be empty; use . for the working directory")
 	}
 }
 
@@ -60,23 +60,23 @@ func (l *loader) checkListen() {
 	l.checkAddresses()
 	for _, name := range c.Listen.Hosts {
 		if err := webguard.CheckName(name); err != nil {
-			l.wrong("listen.hosts", "%w", err)
+			l.reportUnusable("listen.hosts", "%w", err)
 		}
 	}
 	if _, err := listener.ParseMode(c.Listen.SocketMode); err != nil {
-		l.wrong("listen.socket_mode", "%w", err)
+		l.reportUnusable("listen.socket_mode", "%w", err)
 	}
 	if c.Listen.Share < 1 || c.Listen.Share > 100 {
-		l.wrong("listen.client_share", "%d is not from 1 to 100", c.Listen.Share)
+		l.reportUnusable("listen.client_share", "%d is not from 1 to 100", c.Listen.Share)
 	}
 	if c.GRPC.MaxBytes < 4<<20 {
-		l.wrong("grpc.max_bytes", "%v must be at least 4MiB", c.GRPC.MaxBytes)
+		l.reportUnusable("grpc.max_bytes", "%v must be at least 4MiB", c.GRPC.MaxBytes)
 	}
 	if c.Listen.Gateway == "" && c.Listen.GRPC == "" && c.Listen.HTTP == "" {
-		l.wrong("listen", "every listener is off: set one of listen.gateway, listen.http and listen.grpc")
+		l.reportUnusable("listen", "every listener is off: set one of listen.gateway, listen.http and listen.grpc")
 	}
 	if c.Listen.Admin != "" && !IsLoopback(c.Listen.Admin) && (c.Admin.TLS.Certificate == "" || c.Admin.Token == "") {
-		l.wrong("listen.admin", "%s can be reached from other machines, which requires admin.tls and admin.token; otherwise listen at 127.0.0.1", c.Listen.Admin)
+		l.reportUnusable("listen.admin", "%s can be reached from other machines, which requires admin.tls and admin.token; otherwise listen at 127.0.0.1", c.Listen.Admin)
 	}
 }
 
@@ -93,7 +93,7 @@ func (l *loader) checkAddresses() {
 		}
 		if path, unix := listener.UnixPath(at.address); unix && at.path == "listen.grpc" {
 			if err := listener.CheckUnixPath(path); err != nil {
-				l.wrong(at.path, "%w", err)
+				l.reportUnusable(at.path, "%w", err)
 			}
 			continue
 		}
@@ -101,10 +101,10 @@ func (l *loader) checkAddresses() {
 		n, bad := strconv.ParseUint(port, 10, 16)
 		switch {
 		case err != nil || bad != nil:
-			l.wrong(at.path, "invalid address %.64q, for example :8080 or 127.0.0.1:8080", at.address)
+			l.reportUnusable(at.path, "invalid address %.64q, for example :8080 or 127.0.0.1:8080", at.address)
 		case n == 0: // any free port
 		case taken[at.address] != "":
-			l.wrong(at.path, "%s is already used by %s", at.address, taken[at.address])
+			l.reportUnusable(at.path, "%s is already used by %s", at.address, taken[at.address])
 		default:
 			taken[at.address] = at.path
 		}
@@ -127,15 +127,15 @@ func IsLoopback(address string) bool {
 func (l *loader) checkUpstreams() {
 	c := l.config
 	if c.Listen.Gateway != "" && len(c.Upstreams) == 0 && !c.Demo {
-		l.wrong("upstreams", `the gateway has no upstream: set one with --upstream http://127.0.0.1:3000, try it with --demo, or turn it off with listen.gateway: ""`)
+		l.reportUnusable("upstreams", `the gateway has no upstream: set one with --upstream http://127.0.0.1:3000, try it with --demo, or turn it off with listen.gateway: ""`)
 	}
 	for i, u := range c.Upstreams {
 		path := fmt.Sprintf("upstreams[%d]", i)
 		if (u.URL == "") == (len(u.URLs) == 0) {
-			l.wrong(path, "must have either url or urls")
+			l.reportUnusable(path, "must have either url or urls")
 		}
 		if !strings.HasPrefix(u.Path, "/") {
-			l.wrong(path+".path", "invalid path %.64q: must begin with /", u.Path)
+			l.reportUnusable(path+".path", "invalid path %.64q: must begin with /", u.Path)
 		}
 		for _, text := range u.Servers() {
 			if !isHTTP(text) || strings.Contains(text, "@") {
@@ -163,26 +163,26 @@ func (l *loader) checkRedis(path string, r *Redis) {
 		l.checkRedisAddress(path+".addresses", address, r)
 	}
 	if r.Mode == "single" && len(r.Addresses) > 1 {
-		l.wrong(path+".addresses", "mode single takes one address; use mode sentinel or cluster for several")
+		l.reportUnusable(path+".addresses", "mode single takes one address; use mode sentinel or cluster for several")
 	}
 	if (r.Mode == "sentinel") != (r.Master != "") {
-		l.wrong(path+".master", "mode sentinel requires the master's name, other modes have none; the mode is %s", r.Mode)
+		l.reportUnusable(path+".master", "mode sentinel requires the master's name, other modes have none; the mode is %s", r.Mode)
 	}
 	if r.Timeout == 0 {
-		l.wrong(path+".timeout", "must be positive")
+		l.reportUnusable(path+".timeout", "must be positive")
 	}
 	if strings.ContainsAny(r.KeyPrefix, "{} \t\r\n") || len(r.KeyPrefix) > 64 || r.KeyPrefix == "" {
-		l.wrong(path+".key_prefix", "%.80q must have 1 to 64 bytes, without braces or spaces", r.KeyPrefix)
+		l.reportUnusable(path+".key_prefix", "%.80q must have 1 to 64 bytes, without braces or spaces", r.KeyPrefix)
 	}
 	if (r.TLS.Certificate == "") != (r.TLS.Key == "") {
-		l.wrong(path+".tls", "certificate and key must be set together")
+		l.reportUnusable(path+".tls", "certificate and key must be set together")
 	}
 }
 
 func (l *loader) checkRedisAddress(path, address string, r *Redis) {
 	if socket, unix := redisdial.UnixPath(address); unix {
 		if !strings.HasPrefix(socket, "/") || r.TLS.Enabled || r.Mode != "single" {
-			l.wrong(path, "%.128q: a Unix socket must have an absolute path, as unix:///run/redis/redis.sock has, and goes with mode single and without tls", address)
+			l.reportUnusable(path, "%.128q: a Unix socket must have an absolute path, as unix:///run/redis/redis.sock has, and goes with mode single and without tls", address)
 		}
 		return
 	}
@@ -205,14 +205,14 @@ func (l *loader) checkRules() {
 	case ways == 0:
 		r.Database = "sqlite:penstock.db"
 	case ways > 1:
-		l.wrong("rules", "several sources are set; use one of file, database, redis, envoy_ratelimit and xds")
+		l.reportUnusable("rules", "several sources are set; use one of file, database, redis, envoy_ratelimit and xds")
 	}
 	if r.Redis && !l.config.HasRedis() {
-		l.wrong("rules.redis", "requires store.redis.addresses")
+		l.reportUnusable("rules.redis", "requires store.redis.addresses")
 	}
 	l.checkXDS()
 	if r.PollInterval <= 0 {
-		l.wrong("rules.poll_interval", "must be positive")
+		l.reportUnusable("rules.poll_interval", "must be positive")
 	}
 	if name, ok := strings.CutPrefix(string(r.Database), "sqlite:"); ok {
 		r.Database = Secret("sqlite:" + l.sqliteFile(name))
@@ -227,7 +227,7 @@ func (l *loader) checkPeople() {
 		return
 	}
 	if l.config.Rules.Database != "" {
-		l.wrong("admin.database", "rules.database holds the users already: remove admin.database")
+		l.reportUnusable("admin.database", "rules.database holds the users already: remove admin.database")
 	}
 	if name, ok := strings.CutPrefix(string(*people), "sqlite:"); ok && name != "" && !filepath.IsAbs(name) {
 		*people = Secret("sqlite:" + l.config.InDataDir(name))
@@ -238,21 +238,21 @@ func (l *loader) checkSecrets() {
 	c := l.config
 	l.checkKeptSecret()
 	if c.HasRedis() && c.KeySecret == "" {
-		l.wrong("key_secret", "nodes that share limits through Redis need the same secret: create one with openssl rand -hex 32 and give it to all nodes as PENSTOCK_KEY_SECRET or key_secret_file")
+		l.reportUnusable("key_secret", "nodes that share limits through Redis need the same secret: create one with openssl rand -hex 32 and give it to all nodes as PENSTOCK_KEY_SECRET or key_secret_file")
 	}
 	for _, s := range []struct {
 		path  string
 		value Secret
 	}{{"key_secret", c.KeySecret}, {"admin.token", c.Admin.Token}, {"admin.viewer_token", c.Admin.ViewerToken}} {
 		if s.value != "" && len(s.value) < minSecret {
-			l.wrong(s.path, "%d bytes are too few: must be at least %d; create one with openssl rand -hex 32", len(s.value), minSecret)
+			l.reportUnusable(s.path, "%d bytes are too few: must be at least %d; create one with openssl rand -hex 32", len(s.value), minSecret)
 		}
 	}
 	if u := string(c.JWT.JWKSURL); u != "" && !isHTTP(u) {
 		l.unusable("jwt.jwks_url", "%.128q must be an http or https URL", c.JWT.JWKSURL)
 	}
 	if c.Admin.ViewerToken != "" && c.Admin.ViewerToken == c.Admin.Token {
-		l.wrong("admin.viewer_token", "must differ from admin.token")
+		l.reportUnusable("admin.viewer_token", "must differ from admin.token")
 	}
 }
 
@@ -264,7 +264,7 @@ func (l *loader) checkKeptSecret() {
 	if _, warning, err := ReadSecretFile(l.config.InDataDir("key_secret")); warning != "" {
 		l.warn("key_secret", "%s", warning)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.wrong("key_secret", "%w", err)
+		l.reportUnusable("key_secret", "%w", err)
 	}
 }
 
@@ -279,7 +279,7 @@ func (l *loader) checkTLS() {
 	l.checkServerTLS("gateway.tls", l.config.Gateway.TLS)
 	l.checkServerTLS("grpc.tls", l.config.GRPC.TLS)
 	if (admin.Certificate == "") != (admin.Key == "") {
-		l.wrong("admin.tls", "certificate and key must be set together")
+		l.reportUnusable("admin.tls", "certificate and key must be set together")
 	}
 	for _, path := range []string{"gateway.tls.key", "grpc.tls.key", "admin.tls.key", "store.redis.tls.key", "store.redis_per_second.tls.key", "rules.xds.tls.key"} {
 		l.checkMode(path, l.settings[path].value.String())
@@ -288,10 +288,10 @@ func (l *loader) checkTLS() {
 
 func (l *loader) checkServerTLS(path string, t ServerTLS) {
 	if (t.Certificate == "") != (t.Key == "") {
-		l.wrong(path, "certificate and key must be set together")
+		l.reportUnusable(path, "certificate and key must be set together")
 	}
 	if t.ClientCA != "" && t.Certificate == "" || t.Required && t.ClientCA == "" || len(t.ClientNames) > 0 && !t.Required {
-		l.wrong(path, "client_ca requires a certificate, required requires a client_ca, and client_names require required")
+		l.reportUnusable(path, "client_ca requires a certificate, required requires a client_ca, and client_names require required")
 	}
 }
 

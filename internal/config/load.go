@@ -79,7 +79,7 @@ func LoadRules(s Sources) (*Config, error) {
 		return l.config, errors.New("no rules database: name it with --database (sqlite:penstock.db, postgres://…), PENSTOCK_RULES_DATABASE, or the server's configuration with --config")
 	}
 	if r.File != "" || r.Redis {
-		l.wrong("rules", "these rules are not in a database: name one with --database")
+		l.reportUnusable("rules", "these rules are not in a database: name one with --database")
 	}
 	l.checkRedis("store.redis", &l.config.Store.Redis)
 	l.checkRules()
@@ -133,14 +133,14 @@ func HasPassword(source string) bool {
 
 func newLoader() *loader {
 	l := &loader{config: Default(), settings: map[string]*setting{}, origin: map[string]string{}}
-	l.know(l.root(), "")
+	l.listSettings(l.root(), "")
 	return l
 }
 
 func (l *loader) root() reflect.Value { return reflect.ValueOf(l.config).Elem() }
 
-// know lists the settings of a section.
-func (l *loader) know(section reflect.Value, prefix string) {
+// listSettings lists the settings of a section.
+func (l *loader) listSettings(section reflect.Value, prefix string) {
 	for _, s := range settings(section, prefix) {
 		l.settings[s.path] = &s
 	}
@@ -206,7 +206,7 @@ func (l *loader) readSecrets() {
 			continue
 		}
 		if l.settings[path].value.String() != "" {
-			l.misread(l.origin[named.path], named.path, "%s and %s are both set; use one (%s is set by %s)", path, named.path, path, cmp.Or(l.origin[path], "default"))
+			l.reportInvalid(l.origin[named.path], named.path, "%s and %s are both set; use one (%s is set by %s)", path, named.path, path, cmp.Or(l.origin[path], "default"))
 			continue
 		}
 		text, warning, err := ReadSecretFile(file)
@@ -216,9 +216,9 @@ func (l *loader) readSecrets() {
 		value := strings.TrimRight(text, "\r\n")
 		switch {
 		case err != nil:
-			l.misread(l.origin[named.path], named.path, "%w", err)
+			l.reportInvalid(l.origin[named.path], named.path, "%w", err)
 		case value == "":
-			l.misread(l.origin[named.path], named.path, "%s is empty", file)
+			l.reportInvalid(l.origin[named.path], named.path, "%s is empty", file)
 		}
 		l.settings[path].value.SetString(value)
 	}
@@ -232,7 +232,7 @@ func (l *loader) set(path, text, origin string) {
 		return
 	}
 	if err := s.set(text); err != nil {
-		l.misread(origin, path, "%w", err)
+		l.reportInvalid(origin, path, "%w", err)
 	}
 }
 
@@ -242,17 +242,17 @@ func (l *loader) fail(err error) {
 	l.errs = append(l.errs, err)
 }
 
-// misread records that the text at a place is not a valid value of a key.
-func (l *loader) misread(place, path, format string, args ...any) {
+// reportInvalid records that the text at a place is not a valid value of a key.
+func (l *loader) reportInvalid(place, path, format string, args ...any) {
 	if path != "" {
 		l.broken = append(l.broken, path)
 	}
 	l.note(place, path, format, args...)
 }
 
-// wrong records that the value of a key cannot be used. It ignores a key that was misread, whose value is not the
-// intended one.
-func (l *loader) wrong(path, format string, args ...any) {
+// reportUnusable records that the value of a key cannot be used. It ignores a key that was misread, whose value is not
+// the intended one.
+func (l *loader) reportUnusable(path, format string, args ...any) {
 	for _, broken := range l.broken {
 		broken = strings.TrimSuffix(broken, "_file")
 		if strings.HasPrefix(broken, path) || strings.HasPrefix(path, broken) {
@@ -268,7 +268,7 @@ func (l *loader) wrong(path, format string, args ...any) {
 
 // unusable is wrong for a value on which later checks would also fail, and might print it.
 func (l *loader) unusable(path, format string, args ...any) {
-	l.wrong(path, format, args...)
+	l.reportUnusable(path, format, args...)
 	l.broken = append(l.broken, path)
 }
 

@@ -93,7 +93,7 @@ func (l *loader) checkMode(path, name string) {
 	defer f.Close()
 	warning, err := checkMode(f)
 	if err != nil {
-		l.wrong(path, "%w", err)
+		l.reportUnusable(path, "%w", err)
 	}
 	if warning != "" {
 		l.warn(path, "%s", warning)

@@ -70,23 +70,23 @@ func (l *loader) checkXDS() {
 		return
 	}
 	if _, _, err := net.SplitHostPort(x.Server); err != nil {
-		l.wrong("rules.xds.server", "invalid address %.128q, for example envoy-gateway:18001", x.Server)
+		l.reportUnusable("rules.xds.server", "invalid address %.128q, for example envoy-gateway:18001", x.Server)
 	}
 	for _, pair := range x.Metadata {
 		if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
-			l.wrong("rules.xds.node_metadata", "%.64q is not name=value", pair)
+			l.reportUnusable("rules.xds.node_metadata", "%.64q is not name=value", pair)
 		}
 	}
 	for i, pair := range x.Headers {
 		if name, value, ok := strings.Cut(string(pair), "="); !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			l.wrong("rules.xds.headers", "number %d is not name=value with the name and value of a header", i+1) // does not quote the header, which may be a secret
+			l.reportUnusable("rules.xds.headers", "number %d is not name=value with the name and value of a header", i+1) // does not quote the header, which may be a secret
 		}
 	}
 	if x.MaxBytes < 1<<10 || x.MaxBytes > 1<<30 {
-		l.wrong("rules.xds.max_bytes", "%v is not from 1KiB to 1GiB", x.MaxBytes)
+		l.reportUnusable("rules.xds.max_bytes", "%v is not from 1KiB to 1GiB", x.MaxBytes)
 	}
 	if (x.TLS.Certificate == "") != (x.TLS.Key == "") {
-		l.wrong("rules.xds.tls", "certificate and key must be set together")
+		l.reportUnusable("rules.xds.tls", "certificate and key must be set together")
 	}
 	if x.TLS.Enabled {
 		if _, err := x.loadTLS(); err != nil {

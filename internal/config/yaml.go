@@ -39,7 +39,7 @@ func (l *loader) readNode(name string, n *strictdoc.Node, into reflect.Value, pa
 		l.readList(name, place, n, into, path)
 	default:
 		if n.Kind > strictdoc.Scalar {
-			l.misread(place, path, "must be a single value; quote text that contains a colon")
+			l.reportInvalid(place, path, "must be a single value; quote text that contains a colon")
 			return
 		}
 		l.set(path, n.Text, place) // as it is written; the setting interprets it
@@ -82,7 +82,7 @@ func (l *loader) readSection(name, place string, n *strictdoc.Node, into reflect
 			l.note(at, strings.TrimSuffix(path, "."), "unknown field %.64q; known fields: %s", urlform.Redact(item.Key), strings.Join(known, ", "))
 			continue
 		case seen[item.Key]:
-			l.misread(at, path+item.Key, "set twice")
+			l.reportInvalid(at, path+item.Key, "set twice")
 			continue
 		}
 		seen[item.Key] = true
@@ -93,13 +93,13 @@ func (l *loader) readSection(name, place string, n *strictdoc.Node, into reflect
 		l.readNode(name, item, field, below)
 	}
 	if n.Kind == strictdoc.Scalar || n.Kind == strictdoc.List {
-		l.misread(place, strings.TrimSuffix(path, "."), "must have fields: %s", strings.Join(known, ", "))
+		l.reportInvalid(place, strings.TrimSuffix(path, "."), "must have fields: %s", strings.Join(known, ", "))
 	}
 }
 
 func (l *loader) readList(name, place string, n *strictdoc.Node, into reflect.Value, path string) {
 	if n.Kind != strictdoc.List {
-		l.misread(place, path, "must be a list, for example [a, b]")
+		l.reportInvalid(place, path, "must be a list, for example [a, b]")
 		return
 	}
 	list := reflect.MakeSlice(into.Type(), len(n.Items), len(n.Items))
@@ -112,7 +112,7 @@ func (l *loader) readList(name, place string, n *strictdoc.Node, into reflect.Va
 			if item, ok := element.Addr().Interface().(interface{ setDefaults() }); ok {
 				item.setDefaults()
 			}
-			l.know(element, below+".")
+			l.listSettings(element, below+".")
 			l.readNode(name, item, element, below+".")
 			continue
 		}

@@ -179,7 +179,7 @@ func (l *Listener) admit(c *conn) bool {
 	}
 	c.leaveReserve()
 	c.admitted.Store(true)
-	c.awaken()
+	c.endWait()
 	return true
 }
 
@@ -209,7 +209,7 @@ func (l *Listener) drop(c *conn) error {
 				delete(l.clients, of.prefix)
 			}
 		}
-		c.awaken()
+		c.endWait()
 		l.changed.Broadcast()
 	}
 	return c.Conn.Close()

@@ -102,8 +102,8 @@ func (c *conn) leaveReserve() {
 	c.inReserve = nil
 }
 
-// awaken ends the wait for room.
-func (c *conn) awaken() {
+// endWait ends the wait for room.
+func (c *conn) endWait() {
 	if c.wake != nil {
 		close(c.wake)
 	}

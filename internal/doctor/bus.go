@@ -34,7 +34,7 @@ func (s *redisServer) tryBus(ctx context.Context, channels string) (missing []st
 		use   func(context.Context, string) error
 	}{
 		{"+publish", func(ctx context.Context, channel string) error {
-			return s.ask(ctx, "PUBLISH", channel, "doctor").Error()
+			return s.do(ctx, "PUBLISH", channel, "doctor").Error()
 		}},
 		{"+subscribe", s.subscribe},
 	} {

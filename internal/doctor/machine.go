@@ -85,7 +85,7 @@ func (d *doctor) examineProxies() {
 	}
 	good := true
 	for _, n := range d.Config.TrustedProxies {
-		if wide(n.Prefix) {
+		if isTooWide(n.Prefix) {
 			good = false
 			r.fail("proxies", "trusted_proxies: only the addresses of your own proxies",
 				"%v covers most of the internet: any client can choose its address, and so evade every limit by address", n.Prefix)
@@ -96,9 +96,9 @@ func (d *doctor) examineProxies() {
 	}
 }
 
-// wide reports whether a network is too large to contain only the operator's own proxies. A private network may
+// isTooWide reports whether a network is too large to contain only the operator's own proxies. A private network may
 // have any size.
-func wide(p netip.Prefix) bool {
+func isTooWide(p netip.Prefix) bool {
 	if p.Addr().IsPrivate() || p.Addr().IsLoopback() {
 		return false
 	}

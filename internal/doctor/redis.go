@@ -50,15 +50,15 @@ func (d *doctor) findMasters(ctx context.Context, as identity) []*redisServer {
 	case "cluster":
 		return d.findByCluster(ctx, as)
 	}
-	s := d.reach(ctx, d.Config.Store.Redis.Addresses[0], as)
+	s := d.connect(ctx, d.Config.Store.Redis.Addresses[0], as)
 	if s == nil {
 		return nil
 	}
 	return []*redisServer{s}
 }
 
-// reach connects to a server, or reports why that fails.
-func (d *doctor) reach(ctx context.Context, address string, as identity) *redisServer {
+// connect connects to a server, or reports why that fails.
+func (d *doctor) connect(ctx context.Context, address string, as identity) *redisServer {
 	s, err := dialServer(ctx, address, as, d.Timeout)
 	if err != nil {
 		d.unreachable(address, as, err)

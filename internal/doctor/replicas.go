@@ -56,7 +56,7 @@ func (s *redisServer) lag(ctx context.Context) (offset int64, replicas []replica
 	if about, err := s.info(ctx, "replication"); err == nil {
 		return readReplication(about)
 	}
-	reply, err := s.ask(ctx, "ROLE").ToArray()
+	reply, err := s.do(ctx, "ROLE").ToArray()
 	if err != nil {
 		return 0, nil, err
 	}

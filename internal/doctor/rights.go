@@ -103,7 +103,7 @@ func (s *redisServer) try(ctx context.Context, prefix string, rights []permissio
 				words[i] = key
 			}
 		}
-		err := s.ask(ctx, words...).Error()
+		err := s.do(ctx, words...).Error()
 		if _, said := rueidis.IsRedisErr(err); err != nil && !said {
 			return nil, false, err
 		}
@@ -134,7 +134,7 @@ func (d *doctor) examineExcess(ctx context.Context, s *redisServer) {
 		{[]string{"CONFIG", "SET", "penstock-doctor-no-such-parameter", "0"}, "change the server's configuration"},
 		{[]string{"ACL", "GETUSER", "penstock-doctor-no-such-user"}, "see and perhaps change its users"},
 	} {
-		if err := s.ask(ctx, excess.use...).Error(); !mayNot(err) {
+		if err := s.do(ctx, excess.use...).Error(); !mayNot(err) {
 			may = append(may, excess.what)
 		}
 	}

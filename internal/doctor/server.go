@@ -45,7 +45,7 @@ func dialServer(ctx context.Context, address string, as identity, timeout time.D
 		return nil, err
 	}
 	s := &redisServer{address: address, client: client, timeout: timeout}
-	said, err := s.ask(ctx, "HELLO", "3").AsMap()
+	said, err := s.do(ctx, "HELLO", "3").AsMap()
 	if err != nil {
 		client.Close()
 		return nil, err
@@ -59,7 +59,7 @@ func dialServer(ctx context.Context, address string, as identity, timeout time.D
 
 func (s *redisServer) close() { s.client.Close() }
 
-func (s *redisServer) ask(ctx context.Context, words ...string) rueidis.RedisResult {
+func (s *redisServer) do(ctx context.Context, words ...string) rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return s.client.Do(ctx, s.client.B().Arbitrary(words...).Build())
@@ -73,7 +73,7 @@ func mayNot(err error) bool {
 
 // info returns a section of INFO, by name.
 func (s *redisServer) info(ctx context.Context, section string) (map[string]string, error) {
-	text, err := s.ask(ctx, "INFO", section).ToString()
+	text, err := s.do(ctx, "INFO", section).ToString()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ var errNotTold = errors.New("the server does not tell")
 
 // setting returns the value of a parameter of the server.
 func (s *redisServer) setting(ctx context.Context, name string) (string, error) {
-	found, err := s.ask(ctx, "CONFIG", "GET", name).AsStrMap()
+	found, err := s.do(ctx, "CONFIG", "GET", name).AsStrMap()
 	if err != nil {
 		return "", err
 	}
@@ -116,7 +116,7 @@ func (s *redisServer) measureSkew(ctx context.Context) (within time.Duration, er
 	const questions = 5
 	for range questions {
 		sent := time.Now()
-		reply, err := s.ask(ctx, "TIME").AsStrSlice()
+		reply, err := s.do(ctx, "TIME").AsStrSlice()
 		heard := time.Now()
 		if err != nil {
 			return 0, err

@@ -93,7 +93,7 @@ func (s *redisServer) formats(ctx context.Context, prefix string) (seen int, oth
 	const rounds, atOnce = 20, "200"
 	cursor := "0"
 	for range rounds {
-		entry, err := s.ask(ctx, "SCAN", cursor, "MATCH", prefix+"{*}", "COUNT", atOnce).AsScanEntry()
+		entry, err := s.do(ctx, "SCAN", cursor, "MATCH", prefix+"{*}", "COUNT", atOnce).AsScanEntry()
 		if err != nil {
 			return seen, nil, err
 		}
@@ -101,7 +101,7 @@ func (s *redisServer) formats(ctx context.Context, prefix string) (seen int, oth
 			if len(key) != len(prefix)+len("{}")+len(storage.Subject{}.String()) || seen == sampledKeys {
 				continue
 			}
-			value, err := s.ask(ctx, "GET", key).ToString()
+			value, err := s.do(ctx, "GET", key).ToString()
 			if err != nil || value == "" {
 				continue // expired meanwhile, or not ours
 			}

@@ -40,7 +40,7 @@ func (d *doctor) findBySentinels(ctx context.Context, as identity) []*redisServe
 	}
 	var found []*redisServer
 	for _, master := range slices.Sorted(maps.Keys(masters)) {
-		if s := d.reach(ctx, master, as); s != nil {
+		if s := d.connect(ctx, master, as); s != nil {
 			found = append(found, s)
 		}
 	}
@@ -54,14 +54,14 @@ func (d *doctor) askSentinel(ctx context.Context, address string, as identity) (
 	}
 	defer s.close()
 	name := d.Config.Store.Redis.Master
-	at, err := s.ask(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name).AsStrSlice()
+	at, err := s.do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name).AsStrSlice()
 	switch {
 	case rueidis.IsRedisNil(err) || err == nil && len(at) != 2:
 		return "", fmt.Errorf("it does not know %q", name)
 	case err != nil:
 		return "", err
 	}
-	if err := s.ask(ctx, "SENTINEL", "CKQUORUM", name).Error(); err != nil && !mayNot(err) {
+	if err := s.do(ctx, "SENTINEL", "CKQUORUM", name).Error(); err != nil && !mayNot(err) {
 		d.report.warn("sentinel", "start the sentinels that are missing", "%s could not replace a failed master: %v", address, err)
 	}
 	return net.JoinHostPort(at[0], at[1]), nil
@@ -95,7 +95,7 @@ func (d *doctor) findByCluster(ctx context.Context, as identity) []*redisServer 
 	slices.Sort(masters)
 	var found []*redisServer
 	for _, address := range masters {
-		if s := d.reach(ctx, address, as); s != nil {
+		if s := d.connect(ctx, address, as); s != nil {
 			found = append(found, s)
 		}
 	}
@@ -128,7 +128,7 @@ func (d *doctor) askSlots(ctx context.Context, as identity) ([]slotRange, bool) 
 			d.report.at = ""
 			return nil, false
 		}
-		ranges, err := readSlots(s.ask(ctx, "CLUSTER", "SLOTS"), address)
+		ranges, err := readSlots(s.do(ctx, "CLUSTER", "SLOTS"), address)
 		if err != nil {
 			fix := ""
 			if mayNot(err) {

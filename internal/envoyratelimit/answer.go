@@ -27,7 +27,7 @@ func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) e
 		isCounted := parts[i].Rule != nil && len(each.Verdict.Limits) > 0
 		switch {
 		case isCounted:
-			limit.tell(each)
+			limit.addTo(each)
 		case parts[i].Rule != nil && parts[i].Err != nil: // no engine could count it: Envoy decides what happens
 			return parts[i].Err
 		}
@@ -58,9 +58,9 @@ func (q *quotaTally) add(over bool) {
 
 func (q *quotaTally) isSpent() bool { return q.all > 0 && q.over == q.all }
 
-// tell adds the limit to the answer, in shadow mode too. A fixed window ends at its usual time, whether or not
+// addTo adds the limit to the answer, in shadow mode too. A fixed window ends at its usual time, whether or not
 // anything was counted in it.
-func (l *limit) tell(a *rls.Answer) {
+func (l *limit) addTo(a *rls.Answer) {
 	v := &a.Verdict
 	a.Name, a.Told = l.name, &v.Limits[0]
 	if v.Allowed {

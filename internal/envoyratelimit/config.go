@@ -90,8 +90,8 @@ func newLevel() *level {
 	return &level{exact: map[penstock.Attribute]*descriptor{}, wild: map[string][]*descriptor{}, bare: map[string]*descriptor{}}
 }
 
-// have returns the descriptor with the same key and value, or nil if there is none.
-func (l *level) have(d *descriptor) *descriptor {
+// lookUp returns the descriptor with the same key and value, or nil if there is none.
+func (l *level) lookUp(d *descriptor) *descriptor {
 	if d.value == "" {
 		return l.bare[d.key]
 	}

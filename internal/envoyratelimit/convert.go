@@ -148,11 +148,11 @@ func (v *converter) document() *rules.Document {
 
 // drop removes rules that do not compile.
 func (v *converter) drop() {
-	if usable(v.document().Rules...) == nil {
+	if firstError(v.document().Rules...) == nil {
 		return
 	}
 	v.rules = slices.DeleteFunc(v.rules, func(r convertedRule) bool {
-		err := usable(r.RuleTerms)
+		err := firstError(r.RuleTerms)
 		if err != nil {
 			v.note("%s is left out: %v", r.way.last().limit.path, err)
 		}
@@ -160,8 +160,8 @@ func (v *converter) drop() {
 	})
 }
 
-// usable returns the first error of rules.
-func usable(all ...rules.RuleTerms) error {
+// firstError returns the first error of rules.
+func firstError(all ...rules.RuleTerms) error {
 	_, _, err := rules.Compile(&rules.Document{Rules: all}, rules.Options{})
 	if problems, ok := errors.AsType[rules.Problems](err); ok {
 		return errors.New(problems[0].Message)
@@ -214,7 +214,7 @@ func termsOf(l *limit) rules.LimitTerms {
 }
 
 func nameable(attribute string) bool {
-	return usable(rules.RuleTerms{
+	return firstError(rules.RuleTerms{
 		Name: "probe", Key: []rules.KeyPart{{Name: attribute}}, Match: rules.MatchTerms{When: attribute + ` == ""`},
 		Limits: []rules.LimitTerms{{Rate: rules.Rate{Count: 1, Window: day}}},
 	}) == nil

@@ -90,11 +90,11 @@ func (f *file) level(into *level, n *node, parent string) {
 		if d == nil {
 			continue
 		}
-		if into.have(d) != nil {
+		if into.lookUp(d) != nil {
 			f.fail(item.At, "duplicate descriptor composite key '%.256s'", parent+d.composite())
 			continue
 		}
-		if other := into.hides(d); other != nil {
+		if other := into.hiddenBy(d); other != nil {
 			f.warn(item.At, "this descriptor can never be reached: the value %.64q of the same key matches all of its values and is before it", other.value)
 		}
 		if d.wild && fits(d.value, "") && into.bare[d.key] != nil {
@@ -104,9 +104,9 @@ func (f *file) level(into *level, n *node, parent string) {
 	}
 }
 
-// hides returns a wildcard that matches every value of d before d does, or nil if there is none. It compares d with
+// hiddenBy returns a wildcard that matches every value of d before d does, or nil if there is none. It compares d with
 // the first wildcards only, since there can be very many.
-func (l *level) hides(d *descriptor) *descriptor {
+func (l *level) hiddenBy(d *descriptor) *descriptor {
 	const most = 256
 	before := l.wild[d.key]
 	for _, other := range before[:min(len(before), most)] {

@@ -112,13 +112,13 @@ func (s *Stats) count(c *Config, r *rls.Request, limits []*limit, parts []engine
 		}
 		series.TotalHits.Add(d.Cost)
 		if told := parts[i].Verdict.Limits; len(told) > 0 {
-			series.count(d.Cost, told[0].Used, limit.count, limit.near(s.options.NearLimit), parts[i].Cached, limit.shadow)
+			series.count(d.Cost, told[0].Used, limit.count, limit.nearLimit(s.options.NearLimit), parts[i].Cached, limit.shadow)
 		}
 	}
 }
 
-// near returns how many hits are not yet near the limit, with the arithmetic of envoyproxy/ratelimit.
-func (l *limit) near(ratio float32) int64 {
+// nearLimit returns how many hits are not yet near the limit, with the arithmetic of envoyproxy/ratelimit.
+func (l *limit) nearLimit(ratio float32) int64 {
 	return int64(math.Floor(float64(float32(l.count) * ratio)))
 }
 

@@ -26,7 +26,7 @@ func (f *Fleet) Annotations(ctx context.Context, q *traffic.Query) ([]ruledb.Ann
 	own, err := f.options.History.Annotations(ctx, q)
 	found.add(own)
 	others, _ := f.selected("")
-	f.ask(ctx, others, &question{Annotations: q}, func(_ *Node, a *answer) { found.add(a.Annotations) })
+	f.askNodes(ctx, others, &question{Annotations: q}, func(_ *Node, a *answer) { found.add(a.Annotations) })
 	return found.list(), err
 }
 
@@ -40,7 +40,7 @@ func (f *Fleet) DeleteAnnotation(ctx context.Context, id string) (deleted bool, 
 		return true, nil
 	}
 	others, _ := f.selected("")
-	f.ask(ctx, others, &question{DeleteAnnotation: id}, func(_ *Node, a *answer) { deleted = deleted || a.Deleted })
+	f.askNodes(ctx, others, &question{DeleteAnnotation: id}, func(_ *Node, a *answer) { deleted = deleted || a.Deleted })
 	for _, n := range others {
 		if !n.Answered && !deleted {
 			err = errors.Join(err, errors.New("node "+n.Name+": "+n.Problem))

@@ -253,8 +253,8 @@ func (f *Fleet) name(id string) string {
 	return id
 }
 
-// ask asks other nodes and passes each answer to add. It sets which of them answered.
-func (f *Fleet) ask(ctx context.Context, others []Node, q *question, add func(n *Node, a *answer)) {
+// askNodes asks other nodes and passes each answer to add. It sets which of them answered.
+func (f *Fleet) askNodes(ctx context.Context, others []Node, q *question, add func(n *Node, a *answer)) {
 	if len(others) == 0 {
 		return
 	}
@@ -331,7 +331,7 @@ func (f *Fleet) Count(ctx context.Context, q traffic.Query, node string) Stats {
 	} else {
 		all.Series = make([]traffic.Counts, q.Steps())
 	}
-	f.ask(ctx, others, &question{Count: &q}, func(n *Node, a *answer) {
+	f.askNodes(ctx, others, &question{Count: &q}, func(n *Node, a *answer) {
 		if a.Stats != nil {
 			all.Add(a.Stats)
 		}
@@ -358,7 +358,7 @@ func (f *Fleet) Recent(ctx context.Context, filter traffic.Filter, most int, nod
 	if self {
 		add(f.Self().Name, f.options.Traffic.Recent(filter, most))
 	}
-	f.ask(ctx, others, &question{Recent: &filter, Most: most}, func(n *Node, a *answer) { add(n.Name, a.Recent) })
+	f.askNodes(ctx, others, &question{Recent: &filter, Most: most}, func(n *Node, a *answer) { add(n.Name, a.Recent) })
 	slices.SortStableFunc(found, func(a, b Event) int { return b.At.Compare(a.At) })
 	return found[:min(len(found), most)]
 }

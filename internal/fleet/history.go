@@ -44,7 +44,7 @@ func (f *Fleet) History(ctx context.Context, q traffic.Query, node string) (*His
 		have[p.Node] = p.Last
 	}
 	others, _ := f.selected("")
-	f.ask(ctx, others, &question{Past: &q, Have: have, Annotations: &q}, func(_ *Node, a *answer) {
+	f.askNodes(ctx, others, &question{Past: &q, Have: have, Annotations: &q}, func(_ *Node, a *answer) {
 		written.add(a.Annotations)
 		for _, p := range a.Past {
 			if p != nil && p.Fits(q.Steps()) {

@@ -80,17 +80,17 @@ func (t *Tail) renew(ctx context.Context, filter traffic.Filter, node string) {
 	ticker := time.NewTicker(renewEvery)
 	defer ticker.Stop()
 	for {
-		t.ask(ctx, node, &follow{Filter: filter})
+		t.askNode(ctx, node, &follow{Filter: filter})
 		select {
 		case <-ctx.Done():
-			t.ask(context.WithoutCancel(ctx), node, &follow{Stop: true})
+			t.askNode(context.WithoutCancel(ctx), node, &follow{Stop: true})
 			return
 		case <-ticker.C:
 		}
 	}
 }
 
-func (t *Tail) ask(ctx context.Context, node string, what *follow) {
+func (t *Tail) askNode(ctx context.Context, node string, what *follow) {
 	m := &message{Number: t.number, Follow: what}
 	if node == "" {
 		_ = t.fleet.send(ctx, "", m) // the next one may succeed
@@ -207,12 +207,12 @@ func (f *Fleet) begin(id followerID, filter traffic.Filter) {
 			defer f.mu.Unlock()
 			delete(f.followers, id)
 		}()
-		f.pump(ctx, id, tail, r.renewed)
+		f.sendBatches(ctx, id, tail, r.renewed)
 	})
 }
 
-// pump sends the requests of a tail in batches.
-func (f *Fleet) pump(ctx context.Context, id followerID, tail *traffic.Tail, renewed <-chan struct{}) {
+// sendBatches sends the requests of a tail in batches.
+func (f *Fleet) sendBatches(ctx context.Context, id followerID, tail *traffic.Tail, renewed <-chan struct{}) {
 	end := time.NewTimer(lasts)
 	defer end.Stop()
 	beat := time.NewTicker(batchEvery)

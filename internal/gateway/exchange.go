@@ -63,8 +63,8 @@ func (x *exchange) hasBegun() bool {
 	return x.body.Begun()
 }
 
-// own returns the exchange's own copy of its request.
-func (x *exchange) own(req *http.Request) *http.Request {
+// copyRequest returns the exchange's own copy of its request.
+func (x *exchange) copyRequest(req *http.Request) *http.Request {
 	if x.owns {
 		return req
 	}

@@ -125,7 +125,7 @@ func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
 	if hasBody(req) {
 		x.body.Start(rw, req, g.bodies)
 		defer x.body.End()
-		req = x.own(req) // at the end of a request net/http checks the body of its own copy
+		req = x.copyRequest(req) // at the end of a request net/http checks the body of its own copy
 		req.Body = &x.body
 	}
 	if p := g.screen(x, req); p != nil {
@@ -134,7 +134,7 @@ func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
 	}
 	if x.route != nil && x.route.request > 0 {
 		defer x.limitTime(x.route.request)()
-		req = x.own(req)
+		req = x.copyRequest(req)
 	}
 	g.limited.ServeHTTP(&x.writer, req)
 	g.end(x)

@@ -42,7 +42,7 @@ func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
 	}
 	x.passed = req.Body
 	x.traceConnection()
-	g.proxy.ServeHTTP(rw, x.own(req))
+	g.proxy.ServeHTTP(rw, x.copyRequest(req))
 }
 
 // rewrite adds what the server is told in addition to the client's headers. It drops request trailers: they arrive

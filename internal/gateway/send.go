@@ -39,7 +39,7 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		req.URL.Scheme, req.URL.Host = s.address.Scheme, s.address.Host
 		res, err := r.transport.RoundTrip(req)
-		r.judge(s, req, res, err)
+		r.recordOutcome(s, req, res, err)
 		if err == nil || x.hasBegun() || !isDialError(err) || req.Context().Err() != nil {
 			return res, err
 		}
@@ -51,10 +51,10 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, failure
 }
 
-// judge records what the outcome of a request says about the server. A response in time on an established connection
-// is a success. A connection that cannot be established and a timeout are failures. Anything else can be caused by
-// the client that chose the request, and says nothing about the server.
-func (r *route) judge(s *server, req *http.Request, res *http.Response, err error) {
+// recordOutcome records what the outcome of a request says about the server. A response in time on an established
+// connection is a success. A connection that cannot be established and a timeout are failures. Anything else can be
+// caused by the client that chose the request, and says nothing about the server.
+func (r *route) recordOutcome(s *server, req *http.Request, res *http.Response, err error) {
 	switch {
 	case err == nil && r.count5xx && isServerError(res.StatusCode):
 		r.failed(s, fmt.Errorf("status %d", res.StatusCode))

@@ -47,7 +47,7 @@ func (s *server) decide(ctx context.Context, c *penstock.Call, m *fieldViolation
 	var v penstock.Verdict
 	// Only an invalid request is an error here. After any other error the rules' failure policies have decided.
 	if err := s.Decider.Decide(ctx, c, &v); errors.Is(err, penstock.ErrInvalid) {
-		m.blame(err)
+		m.addErrors(err)
 		return nil, m.err()
 	}
 	return verdictOf(&v), nil
@@ -126,7 +126,7 @@ func (s *server) conclude(ctx context.Context, c *penstock.Conclusion, m *fieldV
 		s.Log.ErrorContext(ctx, "reservation not concluded", "verb", c.Verb.String(), "error", err)
 		return nil, status.Error(code, "the store did not respond; you can safely repeat the request, because it takes effect once")
 	case codes.InvalidArgument:
-		m.blame(err)
+		m.addErrors(err)
 		return nil, m.err()
 	default:
 		return nil, status.Error(code, err.Error())

@@ -70,7 +70,7 @@ func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 			Time:                  time.Minute,
 			Timeout:               20 * time.Second,
 		}),
-		grpc.ChainUnaryInterceptor(decoder.unary, contain(o.Log)),
+		grpc.ChainUnaryInterceptor(decoder.unary, recoverPanics(o.Log)),
 		grpc.ChainStreamInterceptor(decoder.stream),
 	}, more...)...)
 	if err := Register(s, o); err != nil {
@@ -96,8 +96,8 @@ func Register(s *grpc.Server, o Options) error {
 	return nil
 }
 
-// contain turns a panic into the failure of one request. grpc would let it end the process.
-func contain(log *slog.Logger) grpc.UnaryServerInterceptor {
+// recoverPanics turns a panic into the failure of one request. grpc would let it end the process.
+func recoverPanics(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
 		defer func() {
 			if p := recover(); p != nil {

@@ -36,8 +36,8 @@ func (m *fieldViolations) add(at, format string, args ...any) {
 	m.list = append(m.list, &errdetails.BadRequest_FieldViolation{Field: at, Description: fmt.Sprintf(format, args...)})
 }
 
-// blame adds the errors that a decider found. A joined error has one per line.
-func (m *fieldViolations) blame(err error) {
+// addErrors adds the errors that a decider found. A joined error has one per line.
+func (m *fieldViolations) addErrors(err error) {
 	for line := range strings.Lines(err.Error()) {
 		m.add("", "%s", strings.TrimSuffix(line, "\n"))
 	}
@@ -102,13 +102,13 @@ func (m *fieldViolations) call(at string, r *penstockv1.CheckRequest, c *penstoc
 		m.known(at, r)
 	}
 	c.Domain, c.ID, c.Cost = r.Domain, r.Id, 1
-	m.length(within(at, "domain"), r.Domain, 0, bounds.Domain)
-	m.length(within(at, "id"), r.Id, 0, bounds.CallID)
+	m.length(memberPath(at, "domain"), r.Domain, 0, bounds.Domain)
+	m.length(memberPath(at, "id"), r.Id, 0, bounds.CallID)
 	if r.Cost != nil {
-		c.Cost = m.cost(within(at, "cost"), *r.Cost)
+		c.Cost = m.cost(memberPath(at, "cost"), *r.Cost)
 	}
-	c.MaxDelay = m.milliseconds(within(at, "max_delay_ms"), r.MaxDelayMs, 0, wire.MaxDelay)
-	m.attributes(within(at, "attributes"), r.Attributes, c)
+	c.MaxDelay = m.milliseconds(memberPath(at, "max_delay_ms"), r.MaxDelayMs, 0, wire.MaxDelay)
+	m.attributes(memberPath(at, "attributes"), r.Attributes, c)
 }
 
 // attributes reads the attributes in the order of their names, so that the same errors are always reported alike.
@@ -132,13 +132,13 @@ func (m *fieldViolations) attributes(at string, attributes map[string]string, c 
 func (m *fieldViolations) response(at string, r *penstockv1.Response) *penstock.Response {
 	m.known(at, r)
 	if r.Bytes < penstock.UnknownBytes {
-		m.add(within(at, "bytes"), "%d must be at least 0, or %d if unknown", r.Bytes, penstock.UnknownBytes)
+		m.add(memberPath(at, "bytes"), "%d must be at least 0, or %d if unknown", r.Bytes, penstock.UnknownBytes)
 	}
 	if r.Status != 0 && (r.Status < 100 || r.Status > 599) {
-		m.add(within(at, "status"), "%d is not from 100 to 599, or 0 if unknown", r.Status)
+		m.add(memberPath(at, "status"), "%d is not from 100 to 599, or 0 if unknown", r.Status)
 	}
 	return &penstock.Response{
-		Status: int(r.Status), Duration: m.milliseconds(within(at, "duration_ms"), r.DurationMs, 0, storage.MaxReserve),
+		Status: int(r.Status), Duration: m.milliseconds(memberPath(at, "duration_ms"), r.DurationMs, 0, storage.MaxReserve),
 		Bytes:  r.Bytes,
 		Header: func(name string) string { return r.Headers[strings.ToLower(name)] },
 	}
@@ -172,7 +172,7 @@ func (m *fieldViolations) length(at, text string, least, most int) {
 	}
 }
 
-func within(at, name string) string {
+func memberPath(at, name string) string {
 	if at == "" {
 		return name
 	}

@@ -314,14 +314,14 @@ func (w *response) transmit(p []byte) {
 	if w.err != nil {
 		return
 	}
-	w.conn.pace(w.until)
+	w.conn.limitWrite(w.until)
 	if _, w.err = w.conn.Conn.Write(p); w.err != nil {
 		w.ctx.end()
 	}
 }
 
-// pace sets the deadline for writing, unless the current one is nearly as late.
-func (c *conn) pace(until time.Time) {
+// limitWrite sets the deadline for writing, unless the current one is nearly as late.
+func (c *conn) limitWrite(until time.Time) {
 	if until.IsZero() && c.writeUntil.IsZero() {
 		return
 	}

@@ -30,14 +30,14 @@ func (m *Members) All() []KnownNode {
 	return all
 }
 
-func (m *Members) itself(self *Node) KnownNode {
+func (m *Members) knownSelf(self *Node) KnownNode {
 	return KnownNode{ID: m.options.ID, Self: true, Node: self, Heard: time.Now()}
 }
 
-// hear replaces what was known by the latest report.
-func (m *Members) hear(self *Node, peers []Peer) {
+// update replaces what was known by the latest report.
+func (m *Members) update(self *Node, peers []Peer) {
 	now := time.Now()
-	all := []KnownNode{m.itself(self)}
+	all := []KnownNode{m.knownSelf(self)}
 	for _, p := range peers {
 		if p.ID == m.options.ID || !IsWord(p.ID) { // no node has an ID that is not a word
 			continue
@@ -52,7 +52,7 @@ func (m *Members) hear(self *Node, peers []Peer) {
 // rememberOthers replaces only the facts of this node.
 func (m *Members) rememberOthers(self *Node) {
 	all := slices.Clone(*m.known.Load())
-	all[0] = m.itself(self)
+	all[0] = m.knownSelf(self)
 	m.known.Store(&all)
 }
 

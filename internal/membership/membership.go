@@ -77,7 +77,7 @@ func Join(o Options) (*Members, error) {
 		}
 	}
 	self := o.Self()
-	m.hear(&self, nil)
+	m.update(&self, nil)
 	var ctx context.Context
 	ctx, m.stop = context.WithCancel(context.Background())
 	m.ended.Go(func() {
@@ -109,7 +109,7 @@ func (m *Members) Close() {
 // needed.
 func (m *Members) beat(ctx context.Context, self *Node) {
 	if m.options.Beat == nil {
-		m.hear(self, nil)
+		m.update(self, nil)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.options.Timeout)
@@ -125,7 +125,7 @@ func (m *Members) beat(ctx context.Context, self *Node) {
 		m.rememberOthers(self)
 		return
 	}
-	m.hear(self, peers)
+	m.update(self, peers)
 	if m.nodes.Swap(int64(n)) == int64(n) || m.options.File == "" {
 		return
 	}

@@ -105,10 +105,10 @@ func readNode(text string) (*Node, error) {
 // IsWord reports whether a text has 1 to 64 ASCII letters, digits and -._:+() only: enough for host names and
 // versions, and safe in any context.
 func IsWord(text string) bool {
-	return text != "" && len(text) <= maxWord && strings.IndexFunc(text, unfit) < 0
+	return text != "" && len(text) <= maxWord && strings.IndexFunc(text, isUnprintable) < 0
 }
 
-func unfit(r rune) bool {
+func isUnprintable(r rune) bool {
 	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 	return !letter && !strings.ContainsRune("-._:+()", r)
 }
@@ -116,7 +116,7 @@ func unfit(r rune) bool {
 // Word converts a text into a word: it replaces invalid characters by a dash, and cuts what is too long.
 func Word(text string) string {
 	word := strings.Map(func(r rune) rune {
-		if unfit(r) {
+		if isUnprintable(r) {
 			return '-'
 		}
 		return r

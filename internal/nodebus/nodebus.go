@@ -123,14 +123,14 @@ func (b *Bus) Close() {
 	b.ended.Wait()
 }
 
-// everyone is the channel of messages to all nodes. A node's own channel has its ID appended.
-func (b *Bus) everyone() string { return b.options.Redis.KeyPrefix + "bus" }
+// broadcastChannel is the channel of messages to all nodes. A node's own channel has its ID appended.
+func (b *Bus) broadcastChannel() string { return b.options.Redis.KeyPrefix + "bus" }
 
-func (b *Bus) channel(node string) string { return b.everyone() + ":" + node }
+func (b *Bus) channel(node string) string { return b.broadcastChannel() + ":" + node }
 
 // Send sends a message to a node, or to all if it names none. It does not fail if nobody receives it.
 func (b *Bus) Send(ctx context.Context, to string, message []byte) error {
-	channel := b.everyone()
+	channel := b.broadcastChannel()
 	if to != "" {
 		channel = b.channel(to)
 	}
@@ -220,7 +220,7 @@ func (b *Bus) listen(ctx context.Context, connected func()) error {
 			connected()
 		}
 	})
-	subscribe := client.B().Subscribe().Channel(b.everyone(), b.channel(b.options.ID)).Build()
+	subscribe := client.B().Subscribe().Channel(b.broadcastChannel(), b.channel(b.options.ID)).Build()
 	err = client.Receive(hooked, subscribe, func(m rueidis.PubSubMessage) {
 		if from, message, err := b.unsealed(m.Channel, m.Message); err == nil && from != b.options.ID {
 			b.options.Receive(from, message)

@@ -52,8 +52,8 @@ func (s *StoreCosts) counter(a penstock.Algorithm, entries float64) float64 {
 	return s.Counter
 }
 
-// life returns how long a counter is kept after its last request, in windows.
-func life(a penstock.Algorithm) float64 {
+// lifetimeInWindows returns how long a counter is kept after its last request, in windows.
+func lifetimeInWindows(a penstock.Algorithm) float64 {
 	if a == penstock.SlidingWindowCounter {
 		return 2 // the previous window counts, too
 	}

@@ -71,7 +71,7 @@ func fill(ctx context.Context, t Target, m *algorithm.Meter, run string, keys in
 		return 0, err
 	}
 	var next atomic.Int64
-	err = together(func() error {
+	err = runConcurrently(func() error {
 		for {
 			key := next.Add(1)
 			if key > keys {
@@ -101,8 +101,8 @@ func take(ctx context.Context, store penstock.Store, m *algorithm.Meter, run str
 	}}}, &out)
 }
 
-// together runs a function in many goroutines.
-func together(f func() error) error {
+// runConcurrently runs a function in many goroutines.
+func runConcurrently(f func() error) error {
 	errs := make([]error, callers)
 	var wait sync.WaitGroup
 	for i := range errs {
@@ -128,7 +128,7 @@ func (t *Target) decisions(ctx context.Context, run string, c *StoreCosts) error
 	}
 	var n atomic.Int64
 	deadline := time.Now().Add(measuredFor)
-	err = together(func() error {
+	err = runConcurrently(func() error {
 		for time.Now().Before(deadline) {
 			if err := take(ctx, t.Store, m, run, n.Add(1)%t.Keys); err != nil {
 				return err

@@ -149,9 +149,9 @@ func Make(in Input, costs Costs) (*Plan, error) {
 // at most as many counters as keys, and as requests in that time at the peak.
 func (p *Plan) addRule(r RuleInput) {
 	rate := p.AtPeak * r.Share // of each of these rules
-	arriving := rate * r.Window.Seconds() * life(r.Algorithm)
+	arriving := rate * r.Window.Seconds() * lifetimeInWindows(r.Algorithm)
 	if r.Window >= day {
-		arriving = rate / p.Input.Peak * r.Window.Seconds() * life(r.Algorithm) // a peak does not last a day
+		arriving = rate / p.Input.Peak * r.Window.Seconds() * lifetimeInWindows(r.Algorithm) // a peak does not last a day
 	}
 	live := min(r.Keys, arriving)
 	rule := RulePlan{RuleInput: r, All: r.Count * r.Keys, Live: r.Count * live}

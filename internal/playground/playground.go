@@ -226,7 +226,7 @@ func (l *limitRun) run(ctx context.Context) error {
 			ending = ending[1:]
 		}
 		if h.arrival < 0 {
-			if err := l.look(ctx, h.at); err != nil {
+			if err := l.peek(ctx, h.at); err != nil {
 				return err
 			}
 			continue
@@ -277,8 +277,8 @@ func (l *limitRun) arrive(ctx context.Context, h event) (reserved string, err er
 	return v.Reservation, nil
 }
 
-// look reads the first client's state without charging it.
-func (l *limitRun) look(ctx context.Context, at float64) error {
+// peek reads the first client's state without charging it.
+func (l *limitRun) peek(ctx context.Context, at float64) error {
 	l.at(at)
 	var v penstock.Verdict
 	if err := l.engine.Decide(ctx, l.call(l.first, 0), &v); err != nil {

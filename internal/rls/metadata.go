@@ -25,7 +25,7 @@ func (s *Server) metadata(r *rlsv3.RateLimitRequest, a *Answers, v *penstock.Ver
 			merge(fields, map[string]*structpb.Value{"metadata": structpb.NewStructValue(of)})
 		}
 	}
-	if own := remarks(a, v); len(own) > 0 {
+	if own := unusualFields(a, v); len(own) > 0 {
 		fields["penstock"] = structOf(own)
 	}
 	if len(fields) == 0 {
@@ -79,8 +79,9 @@ func structOf(fields map[string]*structpb.Value) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
 }
 
-// remarks returns what is out of the ordinary: a denial, a denial by a shadow rule, and a decision without the store.
-func remarks(a *Answers, all *penstock.Verdict) map[string]*structpb.Value {
+// unusualFields returns what is out of the ordinary: a denial, a denial by a shadow rule, and a decision without the
+// store.
+func unusualFields(a *Answers, all *penstock.Verdict) map[string]*structpb.Value {
 	own := map[string]*structpb.Value{}
 	var shadow []*structpb.Value
 	for i := range a.Each {

@@ -13,7 +13,7 @@ import (
 
 // response formats the answers for Envoy.
 func (s *Server) response(r *rlsv3.RateLimitRequest, a *Answers) *rlsv3.RateLimitResponse {
-	v := whole(a)
+	v := combine(a)
 	out := &rlsv3.RateLimitResponse{
 		OverallCode:     codeOf(a.Allowed),
 		Statuses:        make([]*rlsv3.RateLimitResponse_DescriptorStatus, len(a.Each)),

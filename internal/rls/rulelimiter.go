@@ -92,7 +92,7 @@ func callOf(r *Request, d *Descriptor) penstock.Call {
 // tellSpeaker sets the limit to report to Envoy: the one whose numbers the verdict has.
 func (a *Answer) tellSpeaker() {
 	if a.Verdict.Rule != "" {
-		a.Told = speaker(&a.Verdict)
+		a.Told = reportedLimit(&a.Verdict)
 	}
 	if a.Told != nil {
 		a.Name = a.Told.Policy
@@ -138,8 +138,8 @@ func (c *RuleLimiter) override(ctx context.Context, r *Request, out *Answers) er
 	return nil
 }
 
-// speaker returns the limit whose numbers the verdict has, or nil if a rule decided without a limit.
-func speaker(v *penstock.Verdict) *penstock.LimitVerdict {
+// reportedLimit returns the limit whose numbers the verdict has, or nil if a rule decided without a limit.
+func reportedLimit(v *penstock.Verdict) *penstock.LimitVerdict {
 	for i := range v.Limits {
 		if l := &v.Limits[i]; !l.Shadow && l.Rule == v.Rule && l.Decision == v.Decision {
 			return l
@@ -178,15 +178,15 @@ func attributesOf(entries []penstock.Attribute) []penstock.Attribute {
 			out = append(out, e)
 		}
 		if nth > 1 || slices.Contains(builtin, key) {
-			e.Name = unused(entries, out, key, nth)
+			e.Name = unusedName(entries, out, key, nth)
 			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// unused returns the name of a key's nth entry, or one with a higher number if another entry has that name.
-func unused(entries, named []penstock.Attribute, key string, nth int) string {
+// unusedName returns the name of a key's nth entry, or one with a higher number if another entry has that name.
+func unusedName(entries, named []penstock.Attribute, key string, nth int) string {
 	for ; ; nth++ {
 		name := AttributeName(key, nth)
 		taken := func(e penstock.Attribute) bool { return e.Name == name }

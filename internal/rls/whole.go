@@ -6,9 +6,9 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// whole returns one verdict for a client, which knows nothing about descriptors: of those that deny the one with the
+// combine returns one verdict for a client, which knows nothing about descriptors: of those that deny the one with the
 // longest wait, else the one with the least remaining, with the limits of all.
-func whole(a *Answers) *penstock.Verdict {
+func combine(a *Answers) *penstock.Verdict {
 	if len(a.Each) == 1 && a.Each[0].Verdict.Allowed == a.Allowed {
 		return &a.Each[0].Verdict
 	}

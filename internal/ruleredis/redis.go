@@ -98,7 +98,7 @@ func (r *Rules) Read(ctx context.Context) (*live.Text, error) {
 	if size > int64(live.MaxEncoded) {
 		return nil, fmt.Errorf("%s %v: the text has %d bytes, at most %d", attempt, r, size, live.MaxEncoded)
 	}
-	if last := r.lastRead(); last != nil && says(known, strconv.FormatInt(last.Version, 10), last.Checksum()) {
+	if last := r.lastRead(); last != nil && matchesTexts(known, strconv.FormatInt(last.Version, 10), last.Checksum()) {
 		return last, nil
 	}
 	data, err := client.Do(ctx, client.B().Hget().Key(r.key).Field("text").Build()).AsBytes()
@@ -124,8 +124,8 @@ func (r *Rules) lastRead() *live.Text {
 	return r.last
 }
 
-// says reports whether a reply consists of these texts.
-func says(reply []rueidis.RedisMessage, want ...string) bool {
+// matchesTexts reports whether a reply consists of these texts.
+func matchesTexts(reply []rueidis.RedisMessage, want ...string) bool {
 	if len(reply) != len(want) {
 		return false
 	}

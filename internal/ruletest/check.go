@@ -67,7 +67,7 @@ func (c *checker) check(t *Test) {
 	for i := range t.Steps {
 		s := &t.Steps[i]
 		c.kind(s, i)
-		c.when(s, i)
+		c.advanceTo(s, i)
 		c.names(s, i)
 		c.expectation(s, i)
 		c.fill(s, t)
@@ -104,8 +104,8 @@ func (c *checker) kind(s *Step, i int) {
 
 func (s *Step) isCall() bool { return s.Call != nil || s.Calls != nil }
 
-// when computes the time of the step. Time never goes back.
-func (c *checker) when(s *Step, i int) {
+// advanceTo computes the time of the step. Time never goes back.
+func (c *checker) advanceTo(s *Step, i int) {
 	switch {
 	case s.At != nil && s.After != nil:
 		c.fail("both at and after say when", "leave one out", i, "after")

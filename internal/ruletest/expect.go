@@ -30,8 +30,8 @@ func (d *differenceList) add(field, want, got string) {
 	d.list = append(d.list, Difference{d.name + field, want, got, append(slices.Clone(d.at), field)})
 }
 
-// same records a field that is expected and differs.
-func same[T comparable](d *differenceList, field string, want *T, got T) {
+// compareField records a field that is expected and differs.
+func compareField[T comparable](d *differenceList, field string, want *T, got T) {
 	if want != nil && *want != got {
 		d.add(field, fmt.Sprint(*want), fmt.Sprint(got))
 	}
@@ -53,18 +53,18 @@ func (e *Expectation) differences(v *penstock.Verdict, err error) []Difference {
 	if !e.sameError(d, err) {
 		return d.list
 	}
-	same(d, "allowed", e.Allowed, v.Allowed)
-	same(d, "reason", e.Reason, v.Reason)
+	compareField(d, "allowed", e.Allowed, v.Allowed)
+	compareField(d, "reason", e.Reason, v.Reason)
 	if e.Rule != "" && e.Rule != v.Rule {
 		d.add("rule", e.Rule, cmp.Or(v.Rule, "none"))
 	}
-	same(d, "limit", e.Limit, v.Decision.Limit)
-	same(d, "used", e.Used, v.Decision.Used)
-	same(d, "remaining", e.Remaining, v.Decision.Remaining)
+	compareField(d, "limit", e.Limit, v.Decision.Limit)
+	compareField(d, "used", e.Used, v.Decision.Used)
+	compareField(d, "remaining", e.Remaining, v.Decision.Remaining)
 	sameSpan(d, "retry_after", e.RetryAfter, v.Decision.RetryAfter)
 	sameSpan(d, "reset_after", e.ResetAfter, v.Decision.ResetAfter)
 	sameSpan(d, "delay", e.Delay, v.Delay)
-	same(d, "duplicate", e.Duplicate, v.Duplicate)
+	compareField(d, "duplicate", e.Duplicate, v.Duplicate)
 	sameSpan(d, "banned_for", e.BannedFor, bannedFor(v))
 	e.sameShadows(d, v)
 	for i := range e.Limits {
@@ -128,12 +128,12 @@ func (e *LimitExpectation) differences(d *differenceList, v *penstock.Verdict) {
 		return
 	}
 	l := &v.Limits[i]
-	same(d, "allowed", e.Allowed, l.Allowed)
-	same(d, "shadow", e.Shadow, l.Shadow)
-	same(d, "banned", e.Banned, l.Banned)
-	same(d, "limit", e.Limit, l.Limit)
-	same(d, "used", e.Used, l.Used)
-	same(d, "remaining", e.Remaining, l.Remaining)
+	compareField(d, "allowed", e.Allowed, l.Allowed)
+	compareField(d, "shadow", e.Shadow, l.Shadow)
+	compareField(d, "banned", e.Banned, l.Banned)
+	compareField(d, "limit", e.Limit, l.Limit)
+	compareField(d, "used", e.Used, l.Used)
+	compareField(d, "remaining", e.Remaining, l.Remaining)
 	sameSpan(d, "retry_after", e.RetryAfter, l.RetryAfter)
 	sameSpan(d, "reset_after", e.ResetAfter, l.ResetAfter)
 	sameSpan(d, "delay", e.Delay, l.Delay)

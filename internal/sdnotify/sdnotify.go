@@ -42,20 +42,20 @@ func Supervise(ctx context.Context, o Options) {
 	for {
 		select {
 		case <-ctx.Done():
-			s.tell("STOPPING=1")
+			s.notify("STOPPING=1")
 			return
 		case <-alive:
-			s.tell("WATCHDOG=1")
+			s.notify("WATCHDOG=1")
 		case <-starting.C:
 			if o.Ready() == nil {
 				starting.Stop()
-				s.tell("READY=1")
+				s.notify("READY=1")
 			}
 		case <-hangups:
 			o.Log.Info("reload requested", "signal", "SIGHUP")
-			s.tell("RELOADING=1" + monotonic())
+			s.notify("RELOADING=1" + monotonic())
 			o.Reload()
-			s.tell("READY=1")
+			s.notify("READY=1")
 		}
 	}
 }
@@ -66,7 +66,7 @@ type supervisor struct {
 	failed bool // the socket did, and it was logged
 }
 
-func (s *supervisor) tell(state string) {
+func (s *supervisor) notify(state string) {
 	if s.socket == "" {
 		return
 	}

@@ -103,7 +103,7 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 		settle()
 	})
 	s.Breaker, err = breaker.New(breaker.Options{
-		Store: s.Redis, Probe: s.probe, Judge: o.judge, Down: errNotProbed,
+		Store: s.Redis, Probe: s.probe, Judge: o.severity, Down: errNotProbed,
 		Observer: o.Observer, Watch: watchInterval, Patience: max(time.Second, o.Redis.Timeout),
 		Zones: o.Redis.Mode.Zones(), ZoneOf: o.Redis.Mode.ZoneOf,
 		OnChange: func(now breaker.State, cause error) {
@@ -134,8 +134,8 @@ func (s *Stack) probe(ctx context.Context, zone int) error {
 	return err
 }
 
-// judge returns how severe an error of Redis is.
-func (o *Options) judge(err error) breaker.Severity {
+// severity returns how severe an error of Redis is.
+func (o *Options) severity(err error) breaker.Severity {
 	if redisstore.KindOf(err).Down(o.Redis.Mode) {
 		return breaker.Down
 	}

@@ -20,7 +20,7 @@ func (p *parser) property(depth int) property {
 		p.refuse(p.peek())
 		return property{}
 	}
-	mark, at := p.peek(), p.here()
+	mark, at := p.peek(), p.position()
 	name := p.name()
 	if mark == '&' && name == "" {
 		p.syntax(at, "an anchor needs a name")
@@ -73,7 +73,7 @@ func (p *parser) name() string {
 
 // refuse fails at an indicator that cannot begin a value or a key.
 func (p *parser) refuse(mark byte) {
-	at := p.here()
+	at := p.position()
 	switch mark {
 	case '&':
 		p.fail(at, "anchors are not supported").Hint = `write "&…" in quotes if it is a value`

@@ -6,7 +6,7 @@ func (p *parser) block(n *Node, parent int32, depth int, inline bool) {
 	if !p.enter(depth) {
 		return
 	}
-	n.At = p.here()
+	n.At = p.position()
 	switch c := p.peek(); {
 	case c == '&' || c == '!':
 		p.propertyThenBlock(n, parent, depth, inline)
@@ -60,7 +60,7 @@ func (p *parser) indented() bool {
 }
 
 func (p *parser) explicitKey() {
-	p.fail(p.here(), "explicit keys are not supported").Hint = "write key: value"
+	p.fail(p.position(), "explicit keys are not supported").Hint = "write key: value"
 }
 
 // scalarOrMapping reads a scalar, or the mapping whose first key it is.
@@ -92,7 +92,7 @@ func (p *parser) mapping(n *Node, depth int) {
 	for {
 		p.advance(1) // the colon
 		p.value(&item, column, depth+1)
-		if !p.pushField(base, item) || !p.another(column) {
+		if !p.pushField(base, item) || !p.nextItem(column) {
 			break
 		}
 		if p.isEntry('-') {
@@ -107,7 +107,7 @@ func (p *parser) mapping(n *Node, depth int) {
 // nextKey reads another key of a block mapping, up to its colon.
 func (p *parser) nextKey() Node {
 	var n Node
-	n.At = p.here()
+	n.At = p.position()
 	switch c := p.peek(); {
 	case p.isEntry('?'):
 		p.explicitKey()
@@ -148,7 +148,7 @@ func (p *parser) sequence(n *Node, depth int) {
 	base, column := len(p.stack), p.column
 	n.Kind = List
 	for {
-		if !p.pushItem(base, p.entry(column, depth+1)) || !p.another(column) || !p.isEntry('-') {
+		if !p.pushItem(base, p.entry(column, depth+1)) || !p.nextItem(column) || !p.isEntry('-') {
 			break
 		}
 	}
@@ -157,7 +157,7 @@ func (p *parser) sequence(n *Node, depth int) {
 
 // entry reads a dash and the item after it.
 func (p *parser) entry(column int32, depth int) (item Node) {
-	dash := p.here()
+	dash := p.position()
 	p.advance(1)
 	p.skip()
 	if !p.ended() && (p.line == dash.Line || p.column > column && p.indented()) {
@@ -171,8 +171,8 @@ func (p *parser) entry(column int32, depth int) (item Node) {
 	return item
 }
 
-// another moves to what follows an item of a block collection, and reports whether that is in the same column.
-func (p *parser) another(column int32) bool {
+// nextItem moves to what follows an item of a block collection, and reports whether that is in the same column.
+func (p *parser) nextItem(column int32) bool {
 	p.skip()
 	if p.ended() || !p.indented() {
 		return false

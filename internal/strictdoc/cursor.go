@@ -14,7 +14,7 @@ type cursor struct {
 	tab          Position // position of a tab in the space before it; zero: none
 }
 
-func (c *cursor) here() Position { return Position{c.line, c.column} }
+func (c *cursor) position() Position { return Position{c.line, c.column} }
 
 // advance moves over bytes of one line that are not all space, at most to the end.
 func (c *cursor) advance(bytes int) {
@@ -38,7 +38,7 @@ func (c *cursor) space() {
 		switch c.text[c.pos] {
 		case '\t':
 			if c.tab == (Position{}) {
-				c.tab = c.here()
+				c.tab = c.position()
 			}
 		case ' ':
 		default:
@@ -100,8 +100,8 @@ func isBlank(text string, at int) bool {
 
 func isFlowMark(b byte) bool { return strings.IndexByte(",[]{}", b) >= 0 }
 
-// breaks moves over space and line ends, and returns the number of line ends.
-func (c *cursor) breaks() (n int) {
+// skipBreaks moves over space and line ends, and returns the number of line ends.
+func (c *cursor) skipBreaks() (n int) {
 	c.space()
 	for c.newline() {
 		n++

@@ -68,7 +68,7 @@ func (p *parser) separated(open Position, end byte, what string) bool {
 	case c == ',':
 		p.advance(1)
 	case c != end:
-		p.syntax(p.here(), "',' or '%c' is missing", end)
+		p.syntax(p.position(), "',' or '%c' is missing", end)
 		return false
 	}
 	return true
@@ -92,7 +92,7 @@ func (p *parser) pair(n *Node, depth int) {
 // field reads a field of a mapping in braces.
 func (p *parser) field(depth int) Node {
 	var n Node
-	n.At = p.here()
+	n.At = p.position()
 	switch c := p.peek(); {
 	case p.isEntry('?'):
 		p.explicitKey()
@@ -133,7 +133,7 @@ func (p *parser) flowNode(n *Node, depth int) {
 	if !p.enter(depth) {
 		return
 	}
-	n.At = p.here()
+	n.At = p.position()
 	switch c := p.peek(); {
 	case c == '[' || c == '{':
 		p.flow(n, depth)

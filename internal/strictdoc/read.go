@@ -82,9 +82,9 @@ func (p *parser) enter(depth int) bool {
 	switch {
 	case p.err != nil:
 	case depth > p.options.MaxDepth:
-		p.fail(p.here(), "nested more than %d deep", p.options.MaxDepth)
+		p.fail(p.position(), "nested more than %d deep", p.options.MaxDepth)
 	case p.count > p.options.MaxNodes:
-		p.fail(p.here(), "the text has more than %d values", p.options.MaxNodes)
+		p.fail(p.position(), "the text has more than %d values", p.options.MaxNodes)
 	case p.count%checkEvery == 0 && p.ctx.Err() != nil:
 		p.stop(context.Cause(p.ctx))
 	}
@@ -156,7 +156,7 @@ func (p *parser) pop(base int) []Node {
 func (p *parser) document() *Node {
 	p.skip()
 	if p.pos < len(p.text) && p.text[p.pos] == '%' {
-		p.fail(p.here(), "directives are not supported")
+		p.fail(p.position(), "directives are not supported")
 		return nil
 	}
 	inline := p.marker("---")
@@ -177,9 +177,9 @@ func (p *parser) document() *Node {
 	}
 	switch {
 	case p.marker("---"):
-		p.fail(p.here(), "a second document begins here").Hint = "write everything in one"
+		p.fail(p.position(), "a second document begins here").Hint = "write everything in one"
 	case p.marker("..."):
-		p.fail(p.here(), "document end markers are not supported").Hint = "leave ... out"
+		p.fail(p.position(), "document end markers are not supported").Hint = "leave ... out"
 	case p.pos < len(p.text):
 		p.misplaced()
 	}
@@ -187,7 +187,7 @@ func (p *parser) document() *Node {
 }
 
 // misplaced fails at a value where none is allowed.
-func (p *parser) misplaced() { p.syntax(p.here(), "value is not allowed in this context") }
+func (p *parser) misplaced() { p.syntax(p.position(), "value is not allowed in this context") }
 
 // ended reports whether the document has ended.
 func (p *parser) ended() bool {

@@ -72,12 +72,12 @@ func (p *parser) continued(n *Node, parent int32, flow bool) {
 	var b strings.Builder
 	for p.err == nil {
 		before := p.cursor
-		lines := p.breaks()
+		lines := p.skipBreaks()
 		if lines == 0 || p.ended() || p.comment() || !flow && p.column <= parent || flow && !p.goesOn() {
 			p.cursor = before
 			break
 		}
-		at := p.here()
+		at := p.position()
 		line := p.plainLine(flow)
 		if !flow && p.isColon() {
 			p.syntax(at, "mapping value is not allowed in this context")
@@ -141,7 +141,7 @@ func (p *parser) doubleQuoted() string {
 // quoted reads up to the closing quote. At each of the stops it calls mark, which reads on and reports whether
 // the scalar continues.
 func (p *parser) quoted(quote byte, stops string, mark func(*strings.Builder) bool) string {
-	open := p.here()
+	open := p.position()
 	p.advance(1)
 	var b strings.Builder
 	for p.err == nil {
@@ -154,7 +154,7 @@ func (p *parser) quoted(quote byte, stops string, mark func(*strings.Builder) bo
 		p.advance(end)
 		if p.peek() == '\n' {
 			b.WriteString(strings.TrimRight(stretch, " \t\r"))
-			fold(&b, p.breaks())
+			fold(&b, p.skipBreaks())
 			continue
 		}
 		if b.Len() == 0 && p.peek() == quote { // most need no copy
@@ -180,7 +180,7 @@ var escapes = map[byte]string{
 
 // escape reads what follows a backslash.
 func (p *parser) escape(b *strings.Builder) {
-	at := p.here()
+	at := p.position()
 	p.advance(1)
 	c := p.peek()
 	if digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]; digits > 0 {
@@ -204,7 +204,7 @@ func (p *parser) escape(b *strings.Builder) {
 // breaksAt is breaks, or 0 if no line ends here.
 func (p *parser) breaksAt() int {
 	if rest := p.text[p.pos:]; strings.HasPrefix(rest, "\n") || strings.HasPrefix(rest, "\r\n") {
-		return p.breaks()
+		return p.skipBreaks()
 	}
 	return 0
 }
@@ -256,7 +256,7 @@ func (p *parser) blockScalar(n *Node, parent int32) {
 		}
 		if indent == 0 && !isBlank {
 			if indent = spaces; line[spaces] == '\t' || widest > indent {
-				p.syntax(p.here(), "the first line is indented by a tab, or less than an empty line before it")
+				p.syntax(p.position(), "the first line is indented by a tab, or less than an empty line before it")
 				return
 			}
 		}
@@ -327,7 +327,7 @@ func (p *parser) blockHeader(least int) (indent int, chomp byte) {
 		p.pos += len(p.restOfLine())
 	}
 	if !p.newline() && p.pos < len(p.text) {
-		p.syntax(p.here(), "the text of a block begins on the next line")
+		p.syntax(p.position(), "the text of a block begins on the next line")
 	}
 	return indent, chomp
 }

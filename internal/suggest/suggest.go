@@ -128,7 +128,7 @@ func Find(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{options: &o}
-	all, err := r.survey(ctx)
+	all, err := r.readTotals(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (k *kind) narrow(o *Options) error {
 	}
 	slices.Sort(counts)
 	for _, count := range slices.Backward(counts) {
-		if !o.meets(k.tried[count]) {
+		if !o.isMetBy(k.tried[count]) {
 			k.below = count
 			break
 		}
@@ -265,7 +265,7 @@ func (k *kind) narrow(o *Options) error {
 	return nil
 }
 
-func (o *Options) meets(c Counts) bool {
+func (o *Options) isMetBy(c Counts) bool {
 	const rounding = 1e-9
 	if o.MaxDenied >= 0 && float64(c.Denied) > o.MaxDenied*float64(c.Requests)+rounding {
 		return false
@@ -298,8 +298,8 @@ func (o *Options) compile(limits []limitTerms) (*rules.Snapshot, error) {
 	return snapshot, err
 }
 
-// survey reads the log once for the number of requests and their time span.
-func (r *Result) survey(ctx context.Context) (all Counts, err error) {
+// readTotals reads the log once for the number of requests and their time span.
+func (r *Result) readTotals(ctx context.Context) (all Counts, err error) {
 	widest := (&kind{algorithm: penstock.FixedWindow, window: time.Minute}).limit(algorithm.MaxCount)
 	counts, _, err := r.run(ctx, []limitTerms{widest}, true)
 	if err != nil {
@@ -432,7 +432,7 @@ func (r *Result) finish(ctx context.Context, kinds []*kind) error {
 			f.Tighter = &below
 		}
 		if heldOut != nil {
-			f.HeldOut, f.Holds = &heldOut[i], r.options.meets(heldOut[i])
+			f.HeldOut, f.Holds = &heldOut[i], r.options.isMetBy(heldOut[i])
 		}
 		r.Limits = append(r.Limits, f)
 	}

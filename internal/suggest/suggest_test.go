@@ -78,10 +78,10 @@ func TestMeetsItsTarget(t *testing.T) {
 		}
 		for i := range r.Limits {
 			f := &r.Limits[i]
-			if got := backtested(t, path, o.yaml(f.limit)); !o.meets(got) || got != f.Fitted {
+			if got := backtested(t, path, o.yaml(f.limit)); !o.isMetBy(got) || got != f.Fitted {
 				t.Fatalf("%s %s: %+v, the backtest says %+v", f.Algorithm, f.Text, f.Fitted, got)
 			}
-			if f.Count > 1 && (f.Tighter == nil || o.meets(*f.Tighter)) {
+			if f.Count > 1 && (f.Tighter == nil || o.isMetBy(*f.Tighter)) {
 				t.Fatalf("%s %s: one less would do: %+v", f.Algorithm, f.Text, f.Tighter)
 			}
 		}

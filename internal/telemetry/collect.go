@@ -19,11 +19,11 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	out := sender(to)
 	c.calls(out)
 	s := c.options.State()
-	out.gauge(ready, yes(s.Ready))
+	out.gauge(ready, boolValue(s.Ready))
 	out.gauge(nodes, float64(s.Nodes))
 	out.gauge(rulesCount, float64(s.Rules.Count))
 	out.gauge(rulesVersion, float64(s.Rules.Version))
-	out.gauge(rulesRefused, yes(s.Rules.Refused))
+	out.gauge(rulesRefused, boolValue(s.Rules.Refused))
 	out.count(rulesRefusals, s.Rules.Refusals)
 	if !s.Rules.Checked.IsZero() {
 		out.gauge(rulesAge, float64(s.Rules.Checked.UnixMilli())/1000)
@@ -97,7 +97,7 @@ func (c *collector) calls(out sender) {
 
 func (c *collector) stores(out sender, s *State) {
 	if s.Store != nil {
-		out.gauge(storeUp, yes(s.Store.Up))
+		out.gauge(storeUp, boolValue(s.Store.Up))
 		out.count(storeRefused, s.Store.Refused)
 		out.count(storeOpened, s.Store.Opened)
 		out.count(roundTrips, s.Store.RoundTrips)
@@ -139,7 +139,7 @@ func (s sender) gauge(d *prometheus.Desc, v float64, labels ...string) {
 	s <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
-func yes(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}

@@ -50,12 +50,12 @@ func (d *Decider) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verd
 
 // DecideEach decides several requests. Each is counted with the time that all of them took.
 func (d *Decider) DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
-	d.several(ctx, "decide each", len(calls), func(ctx context.Context) { d.Engine.DecideEach(ctx, calls, verdicts, errs) })
+	d.decideSeveral(ctx, "decide each", len(calls), func(ctx context.Context) { d.Engine.DecideEach(ctx, calls, verdicts, errs) })
 }
 
 // DecideTogether decides requests that are charged atomically.
 func (d *Decider) DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
-	d.several(ctx, "decide together", len(calls), func(ctx context.Context) { d.Engine.DecideTogether(ctx, calls, verdicts, errs) })
+	d.decideSeveral(ctx, "decide together", len(calls), func(ctx context.Context) { d.Engine.DecideTogether(ctx, calls, verdicts, errs) })
 }
 
 // DecideParts decides the parts of one request.
@@ -64,10 +64,10 @@ func (d *Decider) DecideParts(ctx context.Context, s *rules.Snapshot, parts []en
 		d.Engine.DecideParts(ctx, s, parts)
 		return
 	}
-	d.several(ctx, "decide parts", len(parts), func(ctx context.Context) { d.Engine.DecideParts(ctx, s, parts) })
+	d.decideSeveral(ctx, "decide parts", len(parts), func(ctx context.Context) { d.Engine.DecideParts(ctx, s, parts) })
 }
 
-func (d *Decider) several(ctx context.Context, name string, calls int, decide func(context.Context)) {
+func (d *Decider) decideSeveral(ctx context.Context, name string, calls int, decide func(context.Context)) {
 	ctx, span := d.begin(ctx, name)
 	began := time.Now()
 	decide(ctx)

@@ -33,7 +33,7 @@ type Tracing struct {
 
 // NewTracing returns nil if the environment does not ask for traces.
 func NewTracing(ctx context.Context, version string) (*Tracing, error) {
-	if !wanted() {
+	if !isTracingWanted() {
 		return nil, nil
 	}
 	if err := checkEnv(); err != nil {
@@ -54,7 +54,7 @@ func NewTracing(ctx context.Context, version string) (*Tracing, error) {
 	return &Tracing{provider.Tracer("github.com/penstock-io/penstock"), provider}, nil
 }
 
-func wanted() bool {
+func isTracingWanted() bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}

@@ -99,7 +99,7 @@ type Filter struct {
 	Attribute, Value string // only requests whose attribute has the value, or begins with it if it is long
 }
 
-func (f *Filter) wants(o *engine.Observation) bool {
+func (f *Filter) matches(o *engine.Observation) bool {
 	if f.Denied && o.Verdict.Allowed {
 		return false
 	}

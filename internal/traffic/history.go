@@ -98,7 +98,7 @@ func (h *history) forget(now time.Time) {
 	}
 }
 
-func (h *history) took(d time.Duration) { h.times[coarseSlot(h.now)%coarses].decisions.record(d) }
+func (h *history) recordTime(d time.Duration) { h.times[coarseSlot(h.now)%coarses].decisions.record(d) }
 
 // storeTook counts an operation of the store.
 func (h *history) storeTook(d time.Duration, failed bool) {
@@ -121,7 +121,7 @@ func (h *history) add(s *shard) {
 		h.count(name, counts)
 	}
 	for i := range s.callers {
-		h.meet(s.rules.Rules[s.callers[i].rule], s.callers[i].hash)
+		h.recordClient(s.rules.Rules[s.callers[i].rule], s.callers[i].hash)
 	}
 	for i := range s.kept {
 		h.remember(&s.kept[i])
@@ -156,7 +156,7 @@ func (h *history) rule(name string) *ruleHistory {
 	return r
 }
 
-func (h *history) meet(rule *rules.Rule, hash uint64) {
+func (h *history) recordClient(rule *rules.Rule, hash uint64) {
 	r := h.rule(rule.Name)
 	if r.callers == nil {
 		return

@@ -93,7 +93,7 @@ func (s *shard) count(o *engine.Observation) {
 			continue
 		}
 		s.tally(m.Rule).counts.Decisions[result][v.Quality]++
-		s.meet(int32(m.Rule.Index), m.Key)
+		s.recordClient(int32(m.Rule.Index), m.Key)
 	}
 	if shadow {
 		s.totals.Shadow++
@@ -130,9 +130,9 @@ func (s *shard) tally(r *rules.Rule) *tally {
 	return &s.tallies[*slot-1]
 }
 
-// meet records a client of a rule, unless it was recorded recently. A client has the same hash on every node, so that
-// clients of several nodes can be counted together.
-func (s *shard) meet(rule int32, key []string) {
+// recordClient records a client of a rule, unless it was recorded recently. A client has the same hash on every node,
+// so that clients of several nodes can be counted together.
+func (s *shard) recordClient(rule int32, key []string) {
 	h := uint64(0)
 	for _, part := range key {
 		h = h*spread ^ xxhash.Sum64String(part)

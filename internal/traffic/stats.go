@@ -95,7 +95,7 @@ func (t *Traffic) Count(q Query) Stats {
 			continue
 		}
 		if r.callers != nil {
-			found.Top, found.Keys = r.met(from, to)
+			found.Top, found.Keys = r.topClients(from, to)
 		}
 		s.Rules = append(s.Rules, found)
 	}
@@ -143,7 +143,7 @@ func (r *RuleStats) add(o *RuleStats) {
 	r.Total.Add(o.Total)
 	r.Series = addSeries(r.Series, o.Series)
 	r.Keys.merge(o.Keys)
-	r.Top = together(r.Top, o.Top)
+	r.Top = mergeClients(r.Top, o.Top)
 }
 
 // addSeries adds one series to another, which may be nil. A series of another length is of another query.
@@ -190,15 +190,15 @@ func (h *history) sum(series *[fines]Counts, q *Query) (points []Counts, total C
 	return points, total
 }
 
-// met returns the most denied clients of some slots, and the distinct clients.
-func (r *ruleHistory) met(from, to int64) (most []KeyStats, distinct Keys) {
+// topClients returns the most denied clients of some slots, and the distinct clients.
+func (r *ruleHistory) topClients(from, to int64) (most []KeyStats, distinct Keys) {
 	var tops [][]KeyStats
 	for slot := from; slot <= to; slot++ {
 		c := &r.callers[slot%coarses]
 		distinct.merge(c.distinct)
 		tops = append(tops, c.top.entries)
 	}
-	return together(tops...), distinct
+	return mergeClients(tops...), distinct
 }
 
 // Recent returns up to most recent requests, newest first. It selects from the last few thousand that were kept of

@@ -72,7 +72,7 @@ func (t *Tail) offer(e *Event) {
 
 func anyWants(tails []*Tail, o *engine.Observation) bool {
 	for _, t := range tails {
-		if t.filter != (Filter{}) && t.filter.wants(o) {
+		if t.filter != (Filter{}) && t.filter.matches(o) {
 			return true
 		}
 	}

@@ -83,8 +83,8 @@ func nameOf(key []penstock.Attribute) string {
 	return string(name)
 }
 
-// together merges lists of clients, most denied first.
-func together(lists ...[]KeyStats) []KeyStats {
+// mergeClients merges lists of clients, most denied first.
+func mergeClients(lists ...[]KeyStats) []KeyStats {
 	sum := map[string]KeyStats{}
 	for _, list := range lists {
 		for _, e := range list {

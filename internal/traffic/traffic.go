@@ -104,7 +104,7 @@ func (t *Traffic) RuleFailed(of *rules.Snapshot, r *rules.Rule) {
 func (t *Traffic) Took(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.history.took(d)
+	t.history.recordTime(d)
 }
 
 // StoreTook records how long an operation of the store took, and whether it failed.

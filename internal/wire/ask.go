@@ -96,17 +96,17 @@ func (p *parser) object(v value, at string, fields []field) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		switch {
 		case i < 0:
-			p.add(within(at, name), "unknown field; there are %s", names(fields))
+			p.add(memberPath(at, name), "unknown field; there are %s", names(fields))
 		case seen&(1<<i) != 0:
-			p.add(within(at, name), "is given twice")
+			p.add(memberPath(at, name), "is given twice")
 		default:
 			seen |= 1 << i
-			fields[i].read(member, within(at, name))
+			fields[i].read(member, memberPath(at, name))
 		}
 	}
 	for i := range fields {
 		if fields[i].required && seen&(1<<i) == 0 {
-			p.add(within(at, fields[i].name), "is missing")
+			p.add(memberPath(at, fields[i].name), "is missing")
 		}
 	}
 }
@@ -165,11 +165,11 @@ func (p *parser) attributes(v value, at string, c *penstock.Call) {
 		}
 		name := p.text(rawName, at, 1, bounds.AttributeName)
 		if _, twice := c.Attribute(name); twice {
-			p.add(within(at, name), "is given twice")
+			p.add(memberPath(at, name), "is given twice")
 			continue
 		}
 		c.Attributes = append(c.Attributes, penstock.Attribute{
-			Name: name, Value: p.text(member, within(at, name), 0, bounds.AttributeValue),
+			Name: name, Value: p.text(member, memberPath(at, name), 0, bounds.AttributeValue),
 		})
 	}
 }
@@ -207,8 +207,8 @@ func (p *parser) milliseconds(v value, at string, least, most time.Duration) tim
 	return time.Duration(p.integer(v, at, least.Milliseconds(), most.Milliseconds())) * time.Millisecond
 }
 
-// within returns the path of a member. Its name is text of the client, of any length.
-func within(at, name string) string {
+// memberPath returns the path of a member. Its name is text of the client, of any length.
+func memberPath(at, name string) string {
 	if plain := strings.Map(plainRune, name); plain != name || name == "" || len(name) > 64 {
 		name = fmt.Sprintf("%.64q", name)
 	}

@@ -83,9 +83,9 @@ func (p *parser) headers(v value, at string) func(name string) string {
 		}
 		name := textproto.CanonicalMIMEHeaderKey(p.text(rawName, at, 1, bounds.AttributeName))
 		if _, twice := found[name]; twice {
-			p.add(within(at, name), "is given twice")
+			p.add(memberPath(at, name), "is given twice")
 		}
-		found[name] = p.text(member, within(at, name), 0, bounds.AttributeValue)
+		found[name] = p.text(member, memberPath(at, name), 0, bounds.AttributeValue)
 	}
 	return func(name string) string { return found[textproto.CanonicalMIMEHeaderKey(name)] }
 }

@@ -49,12 +49,12 @@ func (f *Files) Read(ctx context.Context) (*Text, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the rules: %w", err)
 		}
-		wait := before.unsettled(time.Now())
+		wait := before.settleWait(time.Now())
 		if wait == 0 {
 			files, err := before.read()
-			if after, again := f.list(); err == nil && again == nil && before.same(after) {
+			if after, again := f.list(); err == nil && again == nil && before.equal(after) {
 				return NewText(0, time.Time{}, files...), nil
-			} else if err != nil && (again != nil || before.same(after)) {
+			} else if err != nil && (again != nil || before.equal(after)) {
 				return nil, fmt.Errorf("read the rules: %w", err)
 			}
 			wait = settled
@@ -116,8 +116,8 @@ func (f *Files) list() (fileList, error) {
 	return all, nil
 }
 
-// unsettled returns how long to wait until the youngest file is old enough.
-func (l fileList) unsettled(now time.Time) (wait time.Duration) {
+// settleWait returns how long to wait until the youngest file is old enough.
+func (l fileList) settleWait(now time.Time) (wait time.Duration) {
 	for _, f := range l {
 		age := now.Sub(f.info.ModTime())
 		if age >= 0 && age < settled { // a time in the future comes from another clock
@@ -140,7 +140,7 @@ func (l fileList) read() (files []rules.File, err error) {
 	return files, nil
 }
 
-func (l fileList) same(other fileList) bool {
+func (l fileList) equal(other fileList) bool {
 	return slices.EqualFunc(l, other, func(a, b listedFile) bool {
 		return a.path == b.path && os.SameFile(a.info, b.info) && a.info.Size() == b.info.Size() && a.info.ModTime().Equal(b.info.ModTime())
 	})
@@ -159,7 +159,7 @@ func (f *Files) watch(ctx context.Context, changed func()) error {
 	}
 	defer watcher.Close()
 	for {
-		if err := f.aim(watcher); err != nil {
+		if err := f.watchDirectories(watcher); err != nil {
 			return err
 		}
 		changed()
@@ -176,10 +176,10 @@ func (f *Files) watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// aim watches the directories that are concerned now. A symlink may be swapped just before its directory is
-// watched, without an event. So aim repeats until the directories are the same before and after.
-func (f *Files) aim(watcher *fsnotify.Watcher) error {
-	for dirs := f.concerned(); ; {
+// watchDirectories watches the directories that are concerned now. A symlink may be swapped just before its directory
+// is watched, without an event. So aim repeats until the directories are the same before and after.
+func (f *Files) watchDirectories(watcher *fsnotify.Watcher) error {
+	for dirs := f.watchedDirectories(); ; {
 		for _, old := range watcher.WatchList() {
 			_ = watcher.Remove(old) // it may have gone by itself
 		}
@@ -188,7 +188,7 @@ func (f *Files) aim(watcher *fsnotify.Watcher) error {
 				return err
 			}
 		}
-		now := f.concerned()
+		now := f.watchedDirectories()
 		if slices.Equal(dirs, now) {
 			break
 		}
@@ -200,9 +200,9 @@ func (f *Files) aim(watcher *fsnotify.Watcher) error {
 	return nil
 }
 
-// concerned returns the directory of the path, in which a symlink may be swapped, the path itself if it is a
+// watchedDirectories returns the directory of the path, in which a symlink may be swapped, the path itself if it is a
 // directory, and the targets of symlinks.
-func (f *Files) concerned() []string {
+func (f *Files) watchedDirectories() []string {
 	dirs := []string{filepath.Dir(f.path)}
 	if real, err := filepath.EvalSymlinks(f.path); err == nil {
 		if info, err := os.Stat(real); err == nil && !info.IsDir() {

@@ -79,19 +79,19 @@ func Follow(ctx context.Context, origin Origin, o Options) (*Rules, error) {
 		return nil, fmt.Errorf("follow the rules in %v: %w: interval %v and timeout %v must be positive", origin, penstock.ErrInvalid, o.Interval, o.Timeout)
 	}
 	l := &Rules{origin: origin, options: o, copy: lastGood{o.LastGood}, wake: poll.NewWaker()}
-	l.look(ctx)
+	l.reload(ctx)
 	if l.current.Load() == nil {
 		if err := l.startWithout(); err != nil {
 			return nil, fmt.Errorf("follow the rules in %v: %w", origin, err)
 		}
 	}
-	l.tell()
+	l.notify()
 
 	ctx, l.close = context.WithCancel(context.WithoutCancel(ctx))
 	l.ended.Go(func() {
 		poll.Every(ctx, o.Interval, l.wake, func() {
-			if l.look(ctx); ctx.Err() == nil {
-				l.tell()
+			if l.reload(ctx); ctx.Err() == nil {
+				l.notify()
 			}
 		})
 	})
@@ -174,8 +174,8 @@ func (l *Rules) serveNothing() error {
 	return nil
 }
 
-// look reads the origin and serves its rules.
-func (l *Rules) look(ctx context.Context) {
+// reload reads the origin and serves its rules.
+func (l *Rules) reload(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, l.options.Timeout)
 	defer cancel()
 	text, err := l.origin.Read(limited)

@@ -32,7 +32,7 @@ func TestSettled(t *testing.T) {
 		settled/2 - time.Hour:    settled / 2, // the other one was
 		settled/2 + time.Hour*24: 0,
 	} {
-		if got := all.unsettled(written.Add(after)); got != want {
+		if got := all.settleWait(written.Add(after)); got != want {
 			t.Errorf("%v after it was written: wait for %v, want %v", after, got, want)
 		}
 	}

@@ -49,8 +49,8 @@ type statusNews struct {
 	err, push, copying string
 }
 
-// tell calls Changed if there is news.
-func (l *Rules) tell() {
+// notify calls Changed if there is news.
+func (l *Rules) notify() {
 	s := l.Status()
 	now := statusNews{
 		told: true, version: s.Version, checksum: s.Checksum, fromCopy: s.FromCopy,

@@ -96,14 +96,14 @@ func (l *Language) CompileNumber(text string) (*Expression, error) {
 
 func (l *Language) compile(text string, as *cel.Type, hint string) (*Expression, error) {
 	if n := utf8.RuneCountInString(text); n > maxExpressionLength {
-		return nil, flaw(1, 1, "the expression has %d characters; at most %d", n, maxExpressionLength)
+		return nil, newError(1, 1, "the expression has %d characters; at most %d", n, maxExpressionLength)
 	}
 	ast, issues := l.env.Compile(text)
 	if issues != nil && len(issues.Errors()) > 0 {
 		return nil, l.flawsOf(text, issues)
 	}
 	if got := ast.OutputType(); got != as {
-		return nil, flaw(1, 1, "the expression is of type %v; %s", got, hint)
+		return nil, newError(1, 1, "the expression is of type %v; %s", got, hint)
 	}
 	bound, err := boundWork(l.env, ast)
 	if err != nil {
@@ -111,7 +111,7 @@ func (l *Language) compile(text string, as *cel.Type, hint string) (*Expression,
 	}
 	program, err := l.env.Program(ast, cel.CostTracking(bound), cel.CostLimit(maxExpressionCost), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
-		return nil, flaw(1, 1, "%v", err)
+		return nil, newError(1, 1, "%v", err)
 	}
 	return &Expression{text, l.reads(ast), program, bound.maxInput}, nil
 }
@@ -139,7 +139,7 @@ type CompileError struct {
 // An Error says why a text is not a valid expression.
 type Error struct{ Flaws []CompileError }
 
-func flaw(line, column int, format string, args ...any) *Error {
+func newError(line, column int, format string, args ...any) *Error {
 	return &Error{[]CompileError{{line, column, fmt.Sprintf(format, args...)}}}
 }
 
@@ -158,7 +158,7 @@ func (l *Language) flawsOf(text string, issues *cel.Issues) *Error {
 		}
 	}
 	if len(e.Flaws) == 0 {
-		return flaw(1, 1, "%v", issues.Err())
+		return newError(1, 1, "%v", issues.Err())
 	}
 	return e
 }

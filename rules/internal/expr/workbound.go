@@ -44,13 +44,13 @@ func boundWork(env *cel.Env, a *cel.Ast) (*workBound, error) {
 		estimate, err := env.EstimateCost(a, b)
 		switch {
 		case err != nil:
-			return nil, flaw(1, 1, "cannot estimate the cost: %v", err)
+			return nil, newError(1, 1, "cannot estimate the cost: %v", err)
 		case estimate.Max <= maxExpressionCost:
 			return b, nil
 		case b.maxInput == minInput && estimate.Max == math.MaxUint64:
-			return nil, flaw(1, 1, "the cost of the expression has no bound; compare attributes directly rather than values computed from them")
+			return nil, newError(1, 1, "the cost of the expression has no bound; compare attributes directly rather than values computed from them")
 		case b.maxInput == minInput:
-			return nil, flaw(1, 1, "the expression costs up to %d units for attributes of %d bytes; at most %d. Use fewer or shorter regular expressions and loops",
+			return nil, newError(1, 1, "the expression costs up to %d units for attributes of %d bytes; at most %d. Use fewer or shorter regular expressions and loops",
 				estimate.Max, minInput, maxExpressionCost)
 		}
 		b.maxInput /= 2
@@ -70,7 +70,7 @@ func regexPrograms(a *cel.Ast) (map[string]int, error) {
 		argument := args[len(args)-1]
 		at := a.NativeRep().SourceInfo().GetStartLocation(argument.ID())
 		fail := func(format string, args ...any) {
-			e.Flaws = append(e.Flaws, flaw(max(at.Line(), 1), max(at.Column(), 0)+1, format, args...).Flaws...)
+			e.Flaws = append(e.Flaws, newError(max(at.Line(), 1), max(at.Column(), 0)+1, format, args...).Flaws...)
 		}
 		if argument.Kind() != ast.LiteralKind {
 			fail("the argument of matches must be a literal, as in path.matches(\"^/a\")")

@@ -10,7 +10,7 @@ import (
 // Values lays out the values of a request, to explain its result.
 func (x *Index) Values(call *penstock.Call) *Values {
 	v := new(Values)
-	v.lay(call, x.slots)
+	v.set(call, x.slots)
 	return v
 }
 
@@ -37,15 +37,15 @@ func (x *Index) KeyValue(part KeyPart, v *Values) (text string, there bool) {
 func (c *Conditions) Unmet(v *Values) (condition, why string) {
 	switch {
 	case !c.domainHolds(v):
-		return "domain", fmt.Sprintf("the domain is %s, not %q", shown(&v.values[domainSlot]), c.Domain)
+		return "domain", fmt.Sprintf("the domain is %s, not %q", display(&v.values[domainSlot]), c.Domain)
 	case !c.methodHolds(v):
-		return "method", fmt.Sprintf("the method is %s, not %s", shown(&v.values[methodSlot]), strings.Join(c.Methods, " or "))
+		return "method", fmt.Sprintf("the method is %s, not %s", display(&v.values[methodSlot]), strings.Join(c.Methods, " or "))
 	case !c.PathHolds(v):
-		return "path", fmt.Sprintf("the path is %s, which does not fit %s", shown(&v.values[c.pathSlot]), c.Path.Text)
+		return "path", fmt.Sprintf("the path is %s, which does not fit %s", display(&v.values[c.pathSlot]), c.Path.Text)
 	}
 	for i := range c.Attributes {
 		if a := &c.Attributes[i]; !a.holds(&v.values[a.slot]) {
-			return "attribute", fmt.Sprintf("%s is %s, not %s", a.Name, shown(&v.values[a.slot]), a.Wanted())
+			return "attribute", fmt.Sprintf("%s is %s, not %s", a.Name, display(&v.values[a.slot]), a.Wanted())
 		}
 	}
 	return "", ""
@@ -57,7 +57,7 @@ const (
 	maxShownPatterns = 8
 )
 
-func shown(v *value) string {
+func display(v *value) string {
 	switch {
 	case !v.there:
 		return "missing"

@@ -162,7 +162,7 @@ func (b *treeBuilder) keep(here []pendingItem, labels []label, divided []ref) re
 			t.looks = append(t.looks, l)
 		}
 		if l.kind == onPath {
-			b.pave(t.looks[number].at, p.text, divided[i])
+			b.addPattern(t.looks[number].at, p.text, divided[i])
 		} else {
 			b.labels = append(b.labels, tableEntry{labelHash(p, l, uint32(number)), int32(divided[i])})
 		}
@@ -172,8 +172,8 @@ func (b *treeBuilder) keep(here []pendingItem, labels []label, divided []ref) re
 	return toDrawer(len(t.drawers) - 1)
 }
 
-// pave makes a pattern lead from a node to where it is filed.
-func (b *treeBuilder) pave(at int32, path string, filed ref) {
+// addPattern makes a pattern lead from a node to where it is filed.
+func (b *treeBuilder) addPattern(at int32, path string, filed ref) {
 	for path != "" {
 		var segment string
 		segment, path = pattern.NextSegment(path)

@@ -42,7 +42,7 @@ const NoOverride = -1
 // Match finds the items that match a request at an instant, and the first matching override of each.
 func (x *Index) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 	m.Found, m.Failed, m.keys = m.Found[:0], m.Failed[:0], m.keys[:0]
-	m.values.lay(call, x.slots)
+	m.values.set(call, x.slots)
 	m.Denied = m.first(x.deny, now, nil) >= 0
 	m.Allowed = !m.Denied && m.first(x.allow, now, nil) >= 0
 	if m.Denied || m.Allowed {
@@ -50,7 +50,7 @@ func (x *Index) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 	}
 	t := x.rules
 	m.candidates = inOrder(t.candidates(&m.values, m.candidates[:0]))
-	m.values.awaited += t.ask(m.candidates)
+	m.values.awaited += t.prefetch(m.candidates)
 	for _, at := range m.candidates {
 		r := recordAt(t.tape, at)
 		m.values.item = &x.items[r.number]

@@ -131,9 +131,9 @@ func (t *tree) walk(at int32, path string, drawer int, v *Values, out []int32) [
 	return out
 }
 
-// ask prefetches the records of candidates. The result has no meaning, but must be kept so that the reads are not
+// prefetch prefetches the records of candidates. The result has no meaning, but must be kept so that the reads are not
 // optimised away.
-func (t *tree) ask(candidates []int32) (awaited uint32) {
+func (t *tree) prefetch(candidates []int32) (awaited uint32) {
 	const line = 64 // size of a cache line
 	for _, at := range candidates {
 		awaited += uint32(t.tape[at]) + uint32(t.tape[min(int(at)+line, len(t.tape)-1)])

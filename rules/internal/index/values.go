@@ -123,9 +123,9 @@ func (s *slots) form(ignore urlform.Ignore) int {
 	return s.count - 1
 }
 
-// lay sets the values of a request. It normalises the path and the address, for conditions, expressions and keys
+// set sets the values of a request. It normalises the path and the address, for conditions, expressions and keys
 // alike.
-func (v *Values) lay(call *penstock.Call, s *slots) {
+func (v *Values) set(call *penstock.Call, s *slots) {
 	v.call, v.item = call, nil
 	if cap(v.values) < s.count {
 		v.values = make([]value, s.count)
