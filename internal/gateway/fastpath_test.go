@@ -107,7 +107,7 @@ rules:
 	if all[false] != all[true] {
 		t.Errorf("fast path:\n%s\nnet/http:\n%s", all[false], all[true])
 	}
-	for _, want := range []string{"HTTP/1.1 429 Too Many Requests", "HTTP/1.1 400 Bad Request", "Banned for a time", "HTTP/1.1 103 Early Hints", "After: b"} {
+	for _, want := range []string{"HTTP/1.1 429 Too Many Requests", "HTTP/1.1 400 Bad Request", "Banned temporarily", "HTTP/1.1 103 Early Hints", "After: b"} {
 		if !strings.Contains(all[false], want) {
 			t.Errorf("there is no %q in\n%s", want, all[false])
 		}

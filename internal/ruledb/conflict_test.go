@@ -27,7 +27,7 @@ func TestConflictShowsWhatChanged(t *testing.T) {
 		if diff := conflict.Diff(); !strings.Contains(diff, "-limit: 10\n+limit: 20\n") {
 			t.Errorf("diff:\n%s", diff)
 		}
-		for _, part := range []string{"version 1", "ann saved version 2", `"change 2"`, "make the change again"} {
+		for _, part := range []string{"version 1", "ann saved version 2", `"change 2"`, "make yours again"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("the error does not say %q: %v", part, err)
 			}

@@ -80,8 +80,8 @@ func TestUsers(t *testing.T) {
 			{"remove the last admin", func(ctx context.Context) error { return db.RemoveUser(ctx, "test", "ann", 0) }, ErrRefused, "last admin"},
 			{"an edit of an older state", func(ctx context.Context) error {
 				return db.ChangeUser(ctx, "test", "bob", UserChange{Version: 9, Role: "admin"})
-			}, ErrRefused, "since"},
-			{"a removal of an older state", func(ctx context.Context) error { return db.RemoveUser(ctx, "test", "bob", 9) }, ErrRefused, "since"},
+			}, ErrRefused, "it has changed"},
+			{"a removal of an older state", func(ctx context.Context) error { return db.RemoveUser(ctx, "test", "bob", 9) }, ErrRefused, "it has changed"},
 			{"promote", func(ctx context.Context) error {
 				return db.ChangeUser(ctx, "test", "bob", UserChange{Version: 1, Role: "admin"})
 			}, nil, ""},

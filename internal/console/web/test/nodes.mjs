@@ -67,9 +67,9 @@ async function everyNode() {
   await filter.selectOption('south')
   await page.getByText('No requests yet').waitFor() // all went to north
   await filter.selectOption('north')
-  await page.getByText('20 in all').waitFor()
+  await page.getByText('20 total').waitFor()
   await filter.selectOption('')
-  await page.getByText('20 in all').waitFor()
+  await page.getByText('20 total').waitFor()
   await page.getByRole('region', { name: 'Targets' }).getByText('script p99').waitFor()
   await page.getByRole('region', { name: 'Targets' }).getByText('< 5 ms').waitFor()
 
