@@ -56,7 +56,7 @@ func (m *Meter) Refund(s State, now Instant, cost int64) State {
 // overflow.
 func (m *Meter) RefundedCost(cost int64) int64 { return min(cost, m.Capacity+m.Overdraft) }
 
-// Resettle replaces a charge of a fixed-size state by the true cost. A give-back counts from when it is given
+// Resettle replaces a charge of a fixed-size state with the true cost. A refund counts from when it is given
 // back, and is void once the window of the charge has ended. ok is false if the overage is denied; the state
 // is then only brought up to now.
 func (m *Meter) Resettle(s State, now Instant, r Receipt, cost int64, o Overage) (_ State, ok bool) {

@@ -47,7 +47,7 @@ func TestAnswers(t *testing.T) {
 
 func accepting() bool { return os.Getenv("PENSTOCK_TEST_UPDATE") != "" }
 
-// converse sends all requests in order. A response is compared, or accepted.
+// converse sends all requests in order, and compares or accepts each response.
 func converse(t *testing.T, archive *txtar.Archive, accept bool, config ...string) {
 	files := archive.Files
 	if len(files) < 4 || len(files)%2 != 0 || files[0].Name != "penstock.yaml" || files[1].Name != "rules.yaml" {

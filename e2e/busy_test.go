@@ -14,7 +14,7 @@ import (
 )
 
 // Two nodes with default settings allow exactly the limit while other processes use up the CPU: a process that
-// waits to be scheduled must not take its own delay for a slow Redis. Nor do failures open the circuit breaker.
+// waits to be scheduled must not mistake its own delay for a slow Redis. The circuit breaker stays closed.
 func TestExactlyTheLimitPassesOnABusyMachine(t *testing.T) {
 	rounds := 10
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {

@@ -93,8 +93,8 @@ func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penst
 func (t *ruleCharge) isShadow() bool { return t.rule.Mode == rules.Shadow }
 
 // settlement returns what a conclusion asks of the store, and the policy of each charge. If the cost is still
-// unknown, the estimate stays: only permits are settled then. The error is of a condition about the response: the
-// settlement then is as if that were unknown.
+// unknown, the estimate stays: only permits are settled then. The error is that of a condition about the response:
+// the settlement is then made as if the response were unknown.
 func (t *ruleCharge) settlement(c *penstock.Conclusion) (s storage.Settlement, policies []string, err error) {
 	cost, known := settledCost(t.rule, c)
 	s = storage.Settlement{Subject: t.subject, Nonce: t.nonce, Verb: c.Verb, Overage: overageOf(t.rule)}

@@ -106,7 +106,7 @@ func (f *fleet) call(ctx context.Context, node int, cost int64) (complaint strin
 	return ""
 }
 
-// learn replaces what is known by the shared counter. For a log, the node knows what it admitted itself, and
+// learn replaces what is known with the shared counter. For a log, the node knows what it admitted itself, and
 // that a cost that was denied will be denied again.
 func (m *nodeModel) learn(f *fleet, cost int64, allowed bool) {
 	switch {

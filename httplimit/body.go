@@ -20,7 +20,7 @@ import (
 // defaultMaxJSON is how much of a body is read for attributes by default.
 const defaultMaxJSON = 1 << 20
 
-// A BodyError says why a body did not tell what rules take from it: attributes and costs then have their defaults.
+// A BodyError says why a body lacks what rules read from it: attributes and costs then have their defaults.
 type BodyError struct {
 	Reason string // one of the reasons below, for counting
 	Err    error  // the details; may be nil
@@ -136,7 +136,7 @@ func (r *Reader) warn(req *http.Request, problem *BodyError) {
 	}
 }
 
-// readBody returns the text of a body, and replaces the body by one that begins with what was read. A *BodyError
+// readBody returns the text of a body, and replaces the body with one that begins with what was read. A *BodyError
 // says why a body is not read, or not as a whole.
 func (r *Reader) readBody(req *http.Request) ([]byte, error) {
 	most := r.options.MaxJSON

@@ -56,7 +56,7 @@ type ReaderOptions struct {
 	// request is read if Sources has a field of one.
 	ReadsBody func(*penstock.Call) bool
 
-	// OnBody gets the bodies that did not tell what rules take from them, so that defaults apply.
+	// OnBody gets the errors of bodies that lack what rules read from them, so that defaults apply.
 	OnBody func(*http.Request, *BodyError)
 
 	// MaxDelay is how long a request can be held for a leaky bucket; one that would have to wait longer is
@@ -182,7 +182,7 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 // that has the header, cookie, parameter or field of a source twice is rejected, as is one with a header that
 // servers may read as that of a source. An error is a [*RequestError].
 //
-// If rules need attributes of the body, Read reads it and replaces req.Body by one that returns the same bytes. Close
+// If rules need attributes of the body, Read reads it and replaces req.Body with one that returns the same bytes. Close
 // that one, or pass it on.
 func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 	o := &r.options

@@ -298,7 +298,7 @@ func waitUntil(t *testing.T, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it does not come about")
+			t.Fatal("it does not happen")
 		}
 	}
 }

@@ -50,8 +50,8 @@ func newReadPlan(of []attribute.Source, idHeader string, keyHeaders []string) *r
 	return w
 }
 
-// read adds the attributes that the request has. It rejects a request that has one of them twice: the server
-// behind might use another one than is counted.
+// read adds the attributes that the request has. It rejects a request that has one of them twice: the upstream
+// server might use a different one than the one that is counted.
 func (w *readPlan) read(r *Reader, req *http.Request, c *penstock.Call) error {
 	if c.ID != "" || len(w.headers) > 1 {
 		if err := onevalue.CheckAliases(req.Header, w.headers...); err != nil {

@@ -108,7 +108,7 @@ type numberSource struct {
 }
 
 // LimitsFor returns the limits of the rule, or of an override, for a request with a key. It appends to fallbacks, if
-// not nil, which limits have their default number and why. It allocates only for numbers that were not used lately.
+// not nil, which limits have their default number and why. It allocates only for numbers that were not used recently.
 func (r *Rule) LimitsFor(override int, call *penstock.Call, key []string, data *Data, fallbacks *[]Fallback) Limits {
 	n, limits := r.limitsOf(override)
 	if n == nil {
@@ -297,7 +297,7 @@ func parseNumber(text string) (number int64, digits string) {
 	return number, text
 }
 
-// A limitCache holds limits with numbers that were used lately. Its size is fixed: clients that choose numbers can
+// A limitCache holds limits with numbers that were used recently. Its size is fixed: clients that choose numbers can
 // displace those of others, but never take more memory.
 type limitCache struct {
 	slots [limitCacheSize]atomic.Pointer[limitSet]
@@ -383,7 +383,7 @@ func (l *numbered) with(count int64) penstock.Limit {
 	return limit
 }
 
-// known calls visit with the limits that were used lately.
+// known calls visit with the limits that were used recently.
 func (n *numbers) known(visit func(*Limits)) {
 	for i := range n.cache.slots {
 		if set := n.cache.slots[i].Load(); set != nil && set.of == n && set.Meters != nil {
@@ -393,7 +393,7 @@ func (n *numbers) known(visit func(*Limits)) {
 }
 
 // KnownLimits calls visit with the rule's limits and those of its overrides. Where numbers come from data, it includes
-// the limits that this node used lately.
+// the limits that this node used recently.
 func (r *Rule) KnownLimits(visit func(*Limits)) {
 	for override := NoOverride; override < len(r.Overrides); override++ {
 		n, limits := r.limitsOf(override)

@@ -210,7 +210,7 @@ func givenBackOnce(t *liveTrace) error {
 }
 
 // settlementsStrikeOnce: strikes of settlements count towards a ban as denials do, each once, however often and
-// with whatever it is sent again.
+// with whatever costs it is sent again.
 func settlementsStrikeOnce(t *liveTrace) error {
 	m := perMinute(1000)
 	after := 1 + t.r.Int64N(4)

@@ -38,7 +38,7 @@ var waysToDie = []connFailure{
 	}},
 }
 
-// hear takes a request, or the beginning of it.
+// hear reads a request, or the beginning of it.
 func hear(c *net.TCPConn) { c.Read(make([]byte, 4096)) }
 
 func says(text string) func(*net.TCPConn) {
@@ -88,7 +88,7 @@ func TestDeadUpstreams(t *testing.T) {
 	n.isWell(maxMiB)
 }
 
-// An upstream that takes requests and never answers is too late at some time.
+// An upstream that accepts requests and never answers times out.
 func TestSilentUpstream(t *testing.T) {
 	silent := newDyingUpstream(t, saysNothing)
 	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {response_header: 200ms}}\nupstreams: [{url: %q}]\n", silent.url())})
@@ -148,7 +148,7 @@ func (n *node) failsAs(path string, status int) {
 	}
 }
 
-// A response that breaks off must not look whole to the client.
+// A truncated response must not look complete to the client.
 func TestHalfResponseIsNoResponse(t *testing.T) {
 	for name, text := range map[string]string{
 		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this",
@@ -235,7 +235,7 @@ func newAbsentUpstream(t *testing.T) *absentUpstream {
 	return a
 }
 
-// backlog lets clients connect, and nobody accepts them.
+// backlog lets clients connect without accepting them.
 func (a *absentUpstream) backlog(t *testing.T, n int) {
 	t.Helper()
 	if err := syscall.Listen(int(a.socket.Fd()), n); err != nil {

@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// errNoMore is what a client gets that wants another connection than the one it was given.
+// errNoMore is the error of a client that needs a second connection.
 var errNoMore = errors.New("the connection has ended")
 
-// newClient has one connection, so that it never takes a closed listener for a failed request.
+// newClient has one connection, so that it never mistakes a closed listener for a failed request.
 func newClient(t *testing.T, h2 bool) *http.Client {
 	var dialed atomic.Bool
 	transport := &http.Transport{
@@ -64,9 +64,9 @@ func (u *heldUpstream) serve(w http.ResponseWriter, req *http.Request) {
 	io.WriteString(w, secondHalf)
 }
 
-// Requests that are under way as SIGTERM comes, waiting for a header, streaming or uploading, on
-// HTTP/1.1 and HTTP/2, all end well; so do those that clients still send on connections they have.
-// Nobody else gets in, and the process ends with status 0.
+// Requests in flight when SIGTERM arrives, waiting for a header, streaming or uploading, over HTTP/1.1
+// and HTTP/2, all succeed; so do those that clients still send on open connections. No new connection
+// is accepted, and the process exits with status 0.
 func TestTerminatedUnderLoad(t *testing.T) {
 	const clients = 8 // of each kind
 	kinds := []string{"/held", "/stream", "/upload"}

@@ -22,8 +22,8 @@ const (
 	maxMiB = 256
 )
 
-// All of a crowd are served by a process that can open files for a tenth of them: it accepts no more
-// than it can serve, and lets nobody keep a connection while others wait.
+// A process that can open files for a tenth of its clients serves all of them: it accepts no more than
+// it can serve, and no client keeps a connection while others wait.
 func TestCrowdIsServedWithFewFiles(t *testing.T) {
 	needFiles(t, 2*crowd)
 	server := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
@@ -91,7 +91,7 @@ func (n *node) files() int {
 	return len(open)
 }
 
-// connectCrowd connects clients that say nothing. Those that the process does not accept wait in the
+// connectCrowd connects clients that send nothing. Those that the process does not accept wait in the
 // kernel, which may let fewer wait.
 func connectCrowd(t *testing.T, address string) (lines []net.Conn) {
 	t.Helper()
@@ -109,7 +109,7 @@ func connectCrowd(t *testing.T, address string) (lines []net.Conn) {
 	return lines
 }
 
-// needFiles skips a test where the clients cannot have their own.
+// needFiles skips a test if there are not enough files for its clients.
 func needFiles(t *testing.T, count uint64) {
 	t.Helper()
 	var limit syscall.Rlimit

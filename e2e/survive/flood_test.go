@@ -19,7 +19,7 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
-// An http2Flood writes frames until it has had enough or the server has. The header is that of a
+// An http2Flood writes frames until it is done or the server stops it. The header is that of a
 // request; the number counts from 0.
 type http2Flood func(f *http2.Framer, header []byte, i uint32) error
 
@@ -87,8 +87,8 @@ var http2Floods = map[string]http2Flood{
 
 var floodHeader = fields{{":method", "GET"}, {":scheme", "http"}, {":authority", "a"}, {":path", "/p/1/"}}.encode()
 
-// Floods of HTTP/2 frames bring nobody past the limiter, hold nobody else up, and fill no memory.
-// What they begin and take back may be counted without getting anywhere, never the reverse.
+// Floods of HTTP/2 frames do not bypass the limiter, delay other clients or fill memory. A request that
+// is begun and cancelled may be counted without being forwarded, but never forwarded uncounted.
 func TestFloodsOfHTTP2(t *testing.T) {
 	w := newGoWitness(t)
 	n := start(t, setup{rules: smuggleRules, config: fmt.Sprintf("gateway: {h2c: true}\nupstreams: [{url: %q}]\n", w.url)})

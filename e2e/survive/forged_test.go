@@ -55,8 +55,8 @@ func forgeries() (headers []string) {
 	return headers
 }
 
-// Whatever a client says about where it is, it counts as the peer that it is: it never gets a fresh
-// counter, never uses up another's, and the upstream never hears of it.
+// Whatever address a client claims, it is counted by its peer address: it never gets a fresh counter,
+// never uses up another client's, and the upstream never sees the claim.
 func TestForgedAddresses(t *testing.T) {
 	var told witnessOfHeaders
 	n := start(t, setup{rules: forgedRules, config: fmt.Sprintf("upstreams: [{url: %q}]\n", newUpstream(t, told.serve))})

@@ -26,7 +26,7 @@ rules:
 // heldScale makes the flood and the queue larger in the long version, up to the default of 128 MiB.
 var heldScale = min(longer, 4)
 
-// heldFloods are requests that are dear to hold, and what half of the queue takes of them. With
+// heldFloods are requests that take much memory while held, and how many half of the queue takes. With
 // held_bytes at 32 MiB a rule has 16 MiB.
 var heldFloods = []struct {
 	name, text string

@@ -17,7 +17,7 @@ type oversizedRequest struct {
 	statuses   []int
 }
 
-// What is too large is refused with a status that says so, before it is held.
+// A request that is too large is refused with a matching status, before it is held.
 func TestOversized(t *testing.T) {
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) { io.Copy(io.Discard, req.Body) })
 	n := start(t, setup{config: fmt.Sprintf("upstreams: [{url: %q}]\n", upstream)})

@@ -64,8 +64,8 @@ func TestOddPaths(t *testing.T) {
 	n.isWell(maxMiB)
 }
 
-// nginx decodes and resolves a path by itself, escaped slashes too. What it takes it for is what was
-// counted.
+// nginx decodes and resolves a path by itself, escaped slashes too. The path that it serves is the one
+// that was counted.
 func TestOddPathsAtNginx(t *testing.T) {
 	n := start(t, setup{rules: pathRules, config: fmt.Sprintf("upstreams: [{url: %q}]\n", newNginxWitness(t).url)})
 	n.sendPaths(oddPaths(1000*longer), map[string]int{}, func(_ string, r reply) string {

@@ -104,8 +104,8 @@ func (p *poisonedNode) check(kind, user, id string) (v struct {
 	return v
 }
 
-// Whatever is in Redis under its keys, a node answers every request with a verdict. The clients whose
-// state it is are decided as on_store_error says; all others exactly.
+// Whatever its keys in Redis hold, a node answers every request with a verdict. on_store_error decides
+// the requests of clients whose state is bad; all others are decided exactly.
 func TestPoisonedRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	n := &poisonedNode{

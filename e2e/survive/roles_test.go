@@ -68,7 +68,7 @@ func (r adminRoute) harm() string {
 	return "{}"
 }
 
-// A credential is what a client shows, and the role that it has by that.
+// A credential is what a client authenticates with, and the role that it gives.
 type credential struct {
 	name, role string
 	headers    []string

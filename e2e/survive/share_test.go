@@ -34,7 +34,7 @@ func dialFrom(t *testing.T, source, address string) *line {
 
 const upgrade = "GET /socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
 
-// socketUpstream takes WebSockets and never says anything on them.
+// socketUpstream accepts WebSockets and never sends anything on them.
 func socketUpstream(t *testing.T) string {
 	return newUpstream(t, func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Upgrade") == "" {
@@ -98,7 +98,7 @@ func TestOneAddressDoesNotOccupyAListener(t *testing.T) {
 	n.isWell(maxMiB)
 }
 
-// Idle connections are closed for those who have something to ask, also if they are of the same
+// Idle connections are closed to make room for clients with requests, even from the same
 // address.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	const connections = 150
@@ -213,7 +213,7 @@ func TestTrustedProxyHasAllConnections(t *testing.T) {
 	n.isWell(maxMiB)
 }
 
-// A WebSocket on which nobody says anything is closed.
+// A silent WebSocket is closed.
 func TestSilentTunnelsAreClosed(t *testing.T) {
 	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {tunnel: 1s}}\nupstreams: [{url: %q}]\n", socketUpstream(t))})
 	var all sync.WaitGroup

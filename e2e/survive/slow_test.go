@@ -35,8 +35,8 @@ func TestSlowSenders(t *testing.T) {
 	n.isWell(maxMiB)
 }
 
-// Clients that do not take their responses are cut off, and with them the upstream's work. What they
-// make the process hold is bounded.
+// Clients that do not read their responses are cut off, and so is the upstream's work for them. The
+// memory that they make the process hold is bounded.
 func TestSlowReaders(t *testing.T) {
 	const readers = 50
 	var begun, ended atomic.Int32
@@ -73,7 +73,7 @@ func slowHead(t *testing.T, l *line) {
 	}
 }
 
-// slowBody promises a body and sends the half of it.
+// slowBody announces a body and sends half of it.
 func slowBody(t *testing.T, l *line) {
 	io.WriteString(l, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
 	if r, err := l.read(); err != nil || r.status != http.StatusRequestTimeout || !r.closes {

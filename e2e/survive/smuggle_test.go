@@ -16,7 +16,7 @@ rules:
   - {name: each, match: {path: "/p/{number}/{rest...}"}, key: [number], ` + counted + `}
 `
 
-// Short, as most payloads end with a client that waits for more than it will get.
+// Short, because most payloads end with a client that waits for more than it will get.
 const smuggleConfig = `
 gateway: {h2c: true, timeouts: {read_header: 300ms, idle: 300ms, body: 300ms}}
 upstreams: [{url: %q}]
@@ -29,8 +29,8 @@ type payload struct {
 	send   func(t *testing.T, address string) []reply
 }
 
-// Whatever clients send, the upstream is asked for nothing that the limiter has not counted; and
-// what was counted and did not get there, the client was told.
+// Whatever clients send, the upstream gets no request that the limiter has not counted. If a counted
+// request is not forwarded, the client is told so.
 func TestNothingIsSmuggled(t *testing.T) {
 	all := append(payloads(), payloadsOfHTTP2()...)
 	if len(all) < 1000 {
@@ -109,10 +109,10 @@ func number(texts []string) []payload {
 	return all
 }
 
-// hidden is what an attacker wants to get past the limiter as a part of something else.
+// hidden is what an attacker tries to smuggle past the limiter inside another request.
 const hidden = "GET /p/NNNN/hidden HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// payloads are requests whose end can be seen in two places, with another request inside.
+// payloads are requests with two possible ends, and another request inside.
 func payloads() []payload {
 	texts := slices.Concat(oddLengthsAndEncodings(), oddChunks(), oddHeads(), oddHeaders())
 	return number(texts)

@@ -19,8 +19,8 @@ rules:
      path_matching: {ignore_case: false, ignore_trailing_slash: false, ignore_matrix_parameters: false}}
 `
 
-// loginSpellings are ways to write /login that one server or another takes for it. exactly says
-// which of them every server takes for it.
+// loginSpellings are ways to write /login that some servers accept. exactly says which of them every
+// server accepts.
 func loginSpellings() (all []string, exactly map[string]bool) {
 	words := []string{"login", "LOGIN", "Login", "lOGIN", "%6cogin", "%6Cogin", "%4cogin", "log%69n", "%6c%6f%67%69%6e", "%4C%4F%47%49%4E"}
 	starts := []string{"/", "//", "/./", "/x/../", "/X/%2e%2E/", "/;x/", "/;/", "/x;y=1/../"}

@@ -117,7 +117,7 @@ func withHMAC(key []byte) func(string) []byte {
 func withBytes(b []byte) func(string) []byte { return func(string) []byte { return b } }
 
 // forgedTokens say that the client is the victim. Each is made without the issuer's private keys, or is
-// a good token that must not be believed here.
+// a good token that must not be accepted here.
 func (i *issuer) forgedTokens() (tokens []string) {
 	victim, err := json.Marshal(claims("victim"))
 	if err != nil {
@@ -225,8 +225,8 @@ func (i *issuer) editedTokens(payload string) (tokens []string) {
 	return tokens
 }
 
-// Nobody is taken for another client by a forged token: every one is refused, none is counted, and
-// tokens of the issuer work on.
+// A forged token does not impersonate another client: every one is refused, none is counted, and
+// tokens of the issuer still work.
 func TestForgedTokens(t *testing.T) {
 	i := newIssuer(t)
 	keys := filepath.Join(t.TempDir(), "keys.json")

@@ -146,7 +146,7 @@ func TestIdentitySentTwice(t *testing.T) {
 	}
 }
 
-// saw returns the values of all headers that some server takes for X-User-Id.
+// saw returns the values of all headers that some server reads as X-User-Id.
 func saw(req *http.Request) string {
 	var values []string
 	for name, lines := range req.Header {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// An unsentBody is a request whose body does not come.
+// An unsentBody is a request whose body does not arrive.
 type unsentBody struct {
 	listener, text string
 	status         int
@@ -47,7 +47,7 @@ func unsentBodies() (all []unsentBody) {
 	return all
 }
 
-// A response that is sent before the request's body has come does not keep its connection.
+// If a response is sent before the request's body has arrived, the connection is closed.
 func TestUnsentBodiesHoldNoConnection(t *testing.T) {
 	const each = 5
 	upstream := newUpstream(t, func(w http.ResponseWriter, req *http.Request) {
@@ -103,7 +103,7 @@ func (l *line) isClosedAfter(t *testing.T, b unsentBody) {
 	}
 }
 
-// A body that comes byte by byte is not waited for.
+// The server does not wait for a body that arrives byte by byte.
 func TestTrickledBodies(t *testing.T) {
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) { io.Copy(io.Discard, req.Body) })
 	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {body: 2s}}\nupstreams: [{url: %q}]\n", upstream)})

@@ -61,7 +61,7 @@ http {
 }
 `
 
-// newNginxWitness reads nginx's log, in which also those requests are that it refused.
+// newNginxWitness reads nginx's log, which includes the requests that it refused.
 func newNginxWitness(t *testing.T) recordingUpstream {
 	url, dir := startServer(t, "nginx", "nginx.conf", nginxConfig, "-p", ".", "-c", "nginx.conf", "-e", "stderr")
 	return recordingUpstream{url, func() []string {
@@ -151,7 +151,7 @@ func answers(url string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// find returns the program. Only on a machine that is nobody's to equip is a test left out.
+// find returns the program. If it is missing, the test fails in CI and is skipped elsewhere.
 func find(t *testing.T, program string) string {
 	t.Helper()
 	for _, name := range []string{program, "/usr/sbin/" + program, "/usr/local/sbin/" + program} {

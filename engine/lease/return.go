@@ -17,7 +17,7 @@ const (
 	attempts = 3  // to give one back; the store does it once, however often it is sent
 )
 
-// A unusedLease is what is left of a lease.
+// An unusedLease is what is left of a lease.
 type unusedLease struct {
 	subject    storage.Subject
 	meters     [maxLimits]*algorithm.Meter

@@ -76,7 +76,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// sign makes a token that is good for an hour unless the claims say otherwise, nil forever.
+// sign makes a token that is valid for an hour unless the claims say otherwise; nil means forever.
 func sign(t *testing.T, method jwt.SigningMethod, key any, id string, claims jwt.MapClaims) string {
 	t.Helper()
 	switch end, there := claims["exp"]; {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/internal/trafficdb"
 )
 
-// Attention is how the nodes are compared to their targets, and what an operator should check.
+// Attention compares the nodes with their targets, and says what an operator should check.
 type Attention struct {
 	Targets  []Target  `json:"targets"`
 	Findings []Finding `json:"findings"` // most urgent first
@@ -123,8 +123,8 @@ func targets(s *fleet.Stats, usual *baseline) []Target {
 	if s.Decisions.Count() > 0 {
 		decision.Value = milli(s.Decisions.Percentile(99))
 	}
-	// A machine whose decisions have always been slower than the target is warned of. It is urgent if they have become
-	// slower than they were.
+	// Decisions that have always been slower than the target are only a warning. They fail if they have become twice
+	// as slow as usual.
 	if usual.decision != nil {
 		decision.Alert = max(decision.Target, 2**usual.decision)
 	}

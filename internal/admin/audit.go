@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/internal/ruledb"
 )
 
-// A AuditEntry is one entry of the audit log.
+// An AuditEntry is one entry of the audit log.
 type AuditEntry struct {
 	Number  int64     `json:"number"`
 	At      time.Time `json:"at"`
@@ -21,7 +21,7 @@ type AuditEntry struct {
 // A Detail describes the change in words. It contains the attributes of clients as name="value".
 type Detail string
 
-// AuditPage are a page of the audit log.
+// AuditPage is a page of the audit log.
 type AuditPage struct {
 	Events []AuditEntry `json:"events"`         // newest first
 	Next   int64        `json:"next,omitempty"` // the next page starts before this one

@@ -48,7 +48,7 @@ type Recent struct {
 	Allowed int `json:"allowed"` // of these, that were allowed
 }
 
-// A Lifted is blocks that were ended before their time.
+// A Lifted lists blocks that were lifted before they expired.
 type Lifted struct {
 	Blocks   []Block  `json:"blocks"`
 	Unshared []string `json:"unshared"`

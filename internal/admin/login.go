@@ -63,7 +63,7 @@ func newLogins(o Options, r *refusals) (*logins, error) {
 	return l, err
 }
 
-// take charges a limit of a network or user. A cost of 0 only looks.
+// take charges a limit of a network or user. A cost of 0 is a peek.
 func (l *logins) take(ctx context.Context, meter *algorithm.Meter, kind, value string, cost int64) (penstock.Decision, *Problem) {
 	who := l.hasher.Subject("", kind, penstock.Attribute{Name: kind, Value: value})
 	t := storage.Ticket{Groups: []storage.Group{{Subject: who, Charges: []algorithm.Charge{{Meter: meter, Cost: cost}}}}}

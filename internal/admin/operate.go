@@ -48,7 +48,7 @@ func (a *Admin) resetKey(x *apiRequest) (any, error) {
 }
 
 // allGroups returns all counters that a rule can have for a subject, whichever override applied. Of the counters that
-// numbers from data have, it returns those of the given attributes and those that this node used lately. It returns
+// numbers from data have, it returns those of the given attributes and those that this node used recently. It returns
 // several groups because the number of charges in a group is bounded.
 func (s *subject) allGroups() []storage.Group {
 	meters := map[uint64]*algorithm.Meter{}

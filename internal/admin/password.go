@@ -70,8 +70,8 @@ func (a *Admin) byPassword(x *apiRequest, name, given string) error {
 	return nil
 }
 
-// checkPassword returns the user with a name and a password. Limits are looked at during the turn, so that attempts
-// at the same time cannot exceed them.
+// checkPassword returns the user with a name and a password. Limits are checked during the turn, so that concurrent
+// attempts cannot exceed them.
 func (a *Admin) checkPassword(x *apiRequest, name, given string) (*ruledb.User, error) {
 	ctx, l := x.r.Context(), a.logins
 	if problem := l.mayTry(ctx, x.who.address, name); problem != nil { // without waiting

@@ -34,8 +34,8 @@ type Preview struct {
 	Keys     []KeyPreview   `json:"keys"`     // clients for which something changes, the largest change first
 	Problems rules.Problems `json:"problems"` // warnings
 
-	// DenyAll are the rules with a new limit of 0, which denies every request under it, and does so on purpose or by a
-	// slip of the finger.
+	// DenyAll are the rules with a new limit of 0, which denies every request under it: on purpose, or by
+	// mistake.
 	DenyAll []string `json:"deny_all"`
 }
 

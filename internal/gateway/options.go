@@ -148,7 +148,7 @@ func (c *HealthCheck) setDefaults() {
 
 type number interface{ ~int | ~int64 }
 
-// defaulted replaces 0 by the default, and a negative value, which means none, by 0.
+// defaulted replaces 0 with the default, and a negative value, which means none, with 0.
 func defaulted[N number](n, standard N) N {
 	switch {
 	case n < 0:

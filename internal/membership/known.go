@@ -34,7 +34,7 @@ func (m *Members) knownSelf(self *Node) KnownNode {
 	return KnownNode{ID: m.options.ID, Self: true, Node: self, Heard: time.Now()}
 }
 
-// update replaces what was known by the latest report.
+// update replaces what was known with the latest report.
 func (m *Members) update(self *Node, peers []Peer) {
 	now := time.Now()
 	all := []KnownNode{m.knownSelf(self)}

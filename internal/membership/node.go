@@ -113,7 +113,7 @@ func isUnprintable(r rune) bool {
 	return !letter && !strings.ContainsRune("-._:+()", r)
 }
 
-// Word converts a text into a word: it replaces invalid characters by a dash, and cuts what is too long.
+// Word converts a text into a word: it replaces invalid characters with a dash, and truncates a long text.
 func Word(text string) string {
 	word := strings.Map(func(r rune) rune {
 		if isUnprintable(r) {

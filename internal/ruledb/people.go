@@ -85,8 +85,8 @@ func (db *DB) People(ctx context.Context) (all People, err error) {
 	return all, nil
 }
 
-// changePeople makes one change of people and records it, in one transaction. All such transactions follow each
-// other, because they first increment the revision.
+// changePeople makes one change of people and records it, in one transaction. Such transactions run one after
+// the other, because they first increment the revision.
 func (db *DB) changePeople(ctx context.Context, attempt string, invalid error, change func(*sql.Tx) (Event, error)) error {
 	if invalid != nil {
 		return fmt.Errorf("%s: %w: %w", attempt, penstock.ErrInvalid, invalid)

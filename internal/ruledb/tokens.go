@@ -21,7 +21,7 @@ type Token struct {
 	Name    string
 	Owner   int64    // the user it acts for; 0: a service
 	Role    string   // at most; a user's token has at most the role of the user
-	Scopes  []string // what it is good for; none: everything that the role may do
+	Scopes  []string // what it can be used for; none: everything that the role may do
 	By      string   // who created it
 	Created time.Time
 	Expires time.Time // zero: never
@@ -81,7 +81,7 @@ func (db *DB) AddToken(ctx context.Context, by string, t Token) error {
 	})
 }
 
-// describe says what a token is good for.
+// describe says what a token can be used for.
 func describe(t *Token) string {
 	text := t.Role
 	if len(t.Scopes) > 0 {

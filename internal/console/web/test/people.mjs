@@ -71,7 +71,7 @@ async function people() {
   await page.getByRole('alert').getByText('last admin').waitFor()
   await looked(page, 'users')
 
-  // A token that is good for metrics alone, until it is revoked.
+  // A token for metrics only, until it is revoked.
   await page.getByRole('link', { name: 'API tokens' }).click()
   await page.getByRole('heading', { name: 'There are no tokens yet' }).waitFor()
   await page.getByLabel('Token name').fill('prometheus')

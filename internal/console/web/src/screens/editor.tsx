@@ -53,7 +53,7 @@ function useTyped(initial: RuleSet) {
     type(by)
     setSource({ text: by })
   }
-  // load replaces what is typed by the current rules.
+  // load replaces what is typed with the current rules.
   const load = (now: RuleSet) => {
     dropDraft()
     setDraft(undefined)

@@ -11,7 +11,7 @@ test.each(['', ' ', 'ip=198.51.100.7', 'user=u1 plan=gold', 'token=abc='])('%j i
   expect(isBare(text)).toBe(false),
 )
 
-test('a change that denies much, or everything, is warned of', () => {
+test('a change that denies much, or everything, gets a warning', () => {
   expect(warningsOf({ calls: 100, newly_denied: 5, deny_all: [] })).toEqual([])
   expect(warningsOf({ calls: 0, newly_denied: 0, deny_all: [] })).toEqual([])
   expect(warningsOf({ calls: 100, newly_denied: 6, deny_all: ['login'] })).toEqual([
