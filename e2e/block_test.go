@@ -98,6 +98,16 @@ func TestBlocksReachEveryNode(t *testing.T) {
 			t.Errorf("gRPC says %+v, %v", v, err)
 		}
 	}
+	enforces := func(count int, on ...*node) {
+		t.Helper()
+		for i, n := range on {
+			eventually(t, fmt.Sprintf("node %d reports %d blocks", i, count), func() bool {
+				metrics := n.get("admin", "/metrics", "Authorization: Bearer "+adminToken).body
+				return strings.Contains(string(metrics), fmt.Sprintf("\npenstock_blocks %d\n", count))
+			})
+		}
+	}
+	enforces(1, all...)
 	if list := a.block("list").stdout; !strings.Contains(list, `user="u1"`) || !strings.Contains(list, "stolen token") || !strings.Contains(list, " at 127.") {
 		t.Errorf("listed as\n%s", list)
 	}
@@ -122,6 +132,7 @@ func TestBlocksReachEveryNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold("u3", "blocked", c)
+	enforces(2, a, b, c)
 
 	// Lifted at another node than it was added.
 	if out := b.block("lift", "user=u1"); out.stdout != "lifted  user=\"u1\"\n" {
@@ -129,6 +140,7 @@ func TestBlocksReachEveryNode(t *testing.T) {
 	}
 	hold("u1", "ok", a, b, c)
 	hold("u3", "blocked", a, b, c)
+	enforces(1, a, b, c)
 	if a.logged("u1") || a.logged("stolen") {
 		t.Error("the log names who is blocked")
 	}

@@ -67,7 +67,7 @@ func (s *Server) tracer() trace.Tracer {
 
 // state returns the state of the server that metrics report in addition to requests.
 func (s *Server) state() (found telemetry.State) {
-	found.Ready, found.Nodes = s.ready() == nil, s.store.nodes()
+	found.Ready, found.Nodes, found.Blocks = s.ready() == nil, s.store.nodes(), len(s.blocks.InForce())
 	live := s.rules.live.Status()
 	found.Rules.Count, found.Rules.Version = len(s.rules.live.Load().Rules), live.Version
 	found.Rules.Checked, found.Rules.Refused = live.Looked, live.Refused != nil

@@ -21,6 +21,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	s := c.options.State()
 	out.gauge(ready, boolValue(s.Ready))
 	out.gauge(nodes, float64(s.Nodes))
+	out.gauge(blocksInForce, float64(s.Blocks))
 	out.gauge(rulesCount, float64(s.Rules.Count))
 	out.gauge(rulesVersion, float64(s.Rules.Version))
 	out.gauge(rulesRefused, boolValue(s.Rules.Refused))

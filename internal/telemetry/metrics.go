@@ -29,8 +29,9 @@ type Options struct {
 // State is what a node knows about itself, apart from its requests. Counts are since the start. A nil part is one
 // that the node does not have.
 type State struct {
-	Ready bool
-	Nodes int
+	Ready  bool
+	Nodes  int
+	Blocks int // in force
 
 	Rules struct {
 		Count   int

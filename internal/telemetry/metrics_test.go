@@ -118,7 +118,7 @@ func (n *node) check(t *testing.T, want ...string) {
 
 func TestMetrics(t *testing.T) {
 	n := newNode(t, nil)
-	n.state.Ready, n.state.Nodes = true, 3
+	n.state.Ready, n.state.Nodes, n.state.Blocks = true, 3, 2
 	n.state.Rules.Count, n.state.Rules.Version, n.state.Rules.Checked = 2, 3, time.Unix(1_800_000_000, 0)
 	n.state.Store = &telemetry.Store{Up: true, Refused: 4, Opened: 1, RoundTrips: 10, NoScript: 1}
 	n.state.Memory = &telemetry.Memory{Keys: 5, Shared: 4, Bytes: 6, Evicted: 7, Refused: 8}
@@ -147,7 +147,7 @@ func TestMetrics(t *testing.T) {
 		`penstock_shadow_denied_total 4`,
 		`penstock_invalid_calls_total 1`,
 		`penstock_decision_duration_seconds_count 7`, // the two batches count once each
-		`penstock_ready 1`, `penstock_nodes 3`, `penstock_rules 2`, `penstock_rules_version 3`, `penstock_rules_refused 0`,
+		`penstock_ready 1`, `penstock_nodes 3`, `penstock_blocks 2`, `penstock_rules 2`, `penstock_rules_version 3`, `penstock_rules_refused 0`,
 		`penstock_rules_checked_timestamp_seconds 1.8e+09`,
 		`penstock_store_up 1`, `penstock_store_calls_refused_total 4`, `penstock_store_failures_total 1`,
 		`penstock_store_round_trips_total 10`, `penstock_store_scripts_sent_total 1`,

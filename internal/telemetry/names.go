@@ -49,6 +49,7 @@ var (
 	rulesAge         = describe("rules_checked_timestamp_seconds", "When the origin of the rules last answered.")
 	rulesRefused     = describe("rules_refused", "1 if newer rules do not compile and the old ones stay in use.")
 	rulesRefusals    = describe("rules_refusals_total", "Texts of rules that were refused because they do not compile.")
+	blocksInForce    = describe("blocks", "Keys that operators have blocked, as this node enforces them now.")
 	entitlements     = describe("entitlements", "Entitlements that this node has in memory.")
 	entitlementsRead = describe("entitlements_checked_timestamp_seconds", "When the database of the entitlements last answered. It is absent if it never did, and limits that need entitlements have their defaults.")
 	loginsRefused    = describe("admin_logins_refused_total", "Refused logins at the admin API, by reason.", "reason")
