@@ -86,7 +86,8 @@ type Verdict struct {
 	ReservedFor time.Duration
 
 	// SettleEarly says that the header of the response decides everything that Reservation holds. If it is
-	// settled before that header is sent, the client can be told the corrected numbers. A remote Penstock never sets it.
+	// settled before that header is sent, the client can be told the corrected numbers. A remote Penstock never
+	// sets it.
 	SettleEarly bool
 
 	// OriginalReservation, of a duplicate, names what the original request reserved, even if the duplicate is
