@@ -8,7 +8,7 @@ SHELL := /bin/bash
 # slowest first. The detector multiplies the run time, so not every package uses it. The commands of ./cmd/penstock run
 # the server of ./internal/server in processes of their own: only the long suite runs them with the detector, too.
 RACE_PKGS ?= ./redisstore ./memstore ./rules/live ./internal/ruledb \
-	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./internal/nodebus ./internal/blocks ./internal/entitlement ./internal/trafficdb ./internal/usage ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./internal/server $(if $(PENSTOCK_TEST_LONG),./cmd/penstock)
+	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./internal/nodebus ./internal/blocks ./internal/entitlement ./internal/trafficdb ./internal/usage ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/http1 ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./internal/server $(if $(PENSTOCK_TEST_LONG),./cmd/penstock)
 # How long `make fuzz` runs each target.
 FUZZTIME ?= 10s
 # The version of `make build` and `make dist`; empty: the one that scripts/ldflags finds in git.
