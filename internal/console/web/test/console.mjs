@@ -347,7 +347,7 @@ async function tenants() {
   await page.getByText('above the maximum of 100 in rule tenants').waitFor()
   await shows(page, 'is above the maximum of 100')
   await page.getByRole('button', { name: 'Delete' }).click()
-  await page.getByText('There are no rows for these attributes.').waitFor()
+  await page.getByText('No entitlements for these attributes').waitFor()
   await context.close()
 }
 

@@ -22,7 +22,7 @@ export function Account() {
         {scopes && <dt>Scopes</dt>}
         {scopes && <dd>{scopes.join(', ')}</dd>}
         {expires && <dt>Logged in until</dt>}
-        {expires && <dd>{instant(expires)}, later if you go on</dd>}
+        {expires && <dd>{instant(expires)}, extended while you use the console</dd>}
       </dl>
       {user && !token && <ChangePassword user={user} />}
     </>

@@ -27,7 +27,10 @@ export function Audit() {
       {wrong && <Trouble error={wrong} />}
       {pages.length > 0 && deeds.length === 0 && (
         <Empty title="No changes yet">
-          <p>Changes of rules, resets, bans and overrides are recorded here.</p>
+          <p>
+            Changes of rules, resets, bans and overrides are recorded here. <a href="/rules">Change a rule</a> to see
+            the first entry.
+          </p>
         </Empty>
       )}
       {deeds.length > 0 && (

@@ -78,7 +78,7 @@ export function Denied() {
       {blocks.error && <Trouble error={blocks.error} />}
       {bans.error && <Trouble error={bans.error} />}
       {rows.length + (bans.data?.bans.length ?? 0) === 0 ? (
-        <p class="quiet">No blocks or bans.</p>
+        <p class="quiet">No client is blocked or banned. To block one, press Block a key.</p>
       ) : (
         <div class="scroll">
           <table>

@@ -120,7 +120,11 @@ function Result({ found }: { found: Explanation }) {
           </tbody>
         </table>
       </div>
-      {found.rules.length === 0 && <p class="quiet">No rules.</p>}
+      {found.rules.length === 0 && (
+        <p class="quiet">
+          There are no rules, so nothing is limited. <a href="/rules">Rules</a> shows how to write the first one.
+        </p>
+      )}
     </>
   )
 }

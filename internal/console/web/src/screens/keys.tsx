@@ -87,11 +87,15 @@ function List({ rule }: { rule?: string }) {
     <>
       {mayChange() && <Denied />}
       <section>
-        <h2>Denied most in the last hour, at this node</h2>
+        <h2>Denied most in the last hour</h2>
         {rows.length === 0 ? (
           <Empty title="No denied requests">
-            {mayChange() && (
-              <p>Write above whose counters you want to see: an address, a user, a token, or name=value.</p>
+            {mayChange() ? (
+              <p>Enter above whose counters you want to see: an address, a user, a token, or name=value.</p>
+            ) : (
+              <p>
+                Clients appear here when a rule denies them. The <a href="/tail">live tail</a> shows every request.
+              </p>
             )}
           </Empty>
         ) : (
@@ -133,7 +137,9 @@ function Stored({ rule }: { rule: string }) {
           </li>
         ))}
       </ul>
-      {keys.length === 0 && <p class="quiet">None.</p>}
+      {pages.length > 0 && keys.length === 0 && (
+        <p class="quiet">This rule has counted no client yet, or its counters have expired.</p>
+      )}
       {next && (
         <button type="button" onClick={() => void more(next)}>
           More

@@ -3,7 +3,7 @@ import { count, percent, time } from '../format'
 import type { Preview } from '../types'
 
 export function PreviewResult({ preview: p }: { preview: Preview }) {
-  if (p.calls === 0) return <p class="quiet">No recent requests to replay yet.</p>
+  if (p.calls === 0) return <p class="quiet">No recent requests to replay yet: send some and preview again.</p>
   const all = (c: Preview['current']) => c.allowed + c.denied
   const changed = p.rules.filter(
     (r) => r.current?.denied !== r.proposed?.denied || r.current?.shadow !== r.proposed?.shadow,

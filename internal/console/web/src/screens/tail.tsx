@@ -104,7 +104,10 @@ export function Tail() {
       )}
       {list.length === 0 ? (
         <Empty title="Waiting for requests">
-          <p>Requests appear within half a second of their decision on any node.</p>
+          <p>
+            Requests appear within half a second of their decision on any node. If none do, remove the filter, or see
+            how to <a href="/integrations">send requests</a>.
+          </p>
         </Empty>
       ) : (
         <Calls list={list} />

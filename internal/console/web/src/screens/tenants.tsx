@@ -72,7 +72,13 @@ export function Tenants() {
 }
 
 function Limits({ of }: { of: TenantLimit[] }) {
-  if (of.length === 0) return <p class="quiet">No rule reads these attributes.</p>
+  if (of.length === 0) {
+    return (
+      <p class="quiet">
+        No rule reads these attributes. <a href="/rules">Rules</a> shows which attributes are keys.
+      </p>
+    )
+  }
   return (
     <div class="scroll">
       <table class="wide">
@@ -125,7 +131,9 @@ function Rows(props: { view: TenantView; asked: Attributes; changed: () => void 
   const rows = props.view.entitlements
   return (
     <>
-      {rows.length === 0 && <p class="quiet">There are no rows for these attributes.</p>}
+      {rows.length === 0 && (
+        <p class="quiet">No entitlements for these attributes: limits use the plan or the default.</p>
+      )}
       {rows.length > 0 && (
         <div class="scroll">
           <table class="wide">
@@ -216,7 +224,13 @@ function NewRow(props: {
   const [name, setName] = useState('')
   const [number, setNumber] = useState('')
   const chosen = names.includes(name) ? name : (names[0] ?? '')
-  if (names.length === 0) return <p class="quiet">No limit of the rules reads an entitlement of these attributes.</p>
+  if (names.length === 0)
+    return (
+      <p class="quiet">
+        No limit reads an entitlement of these attributes. To use one, write its attribute and name as the rate of a
+        limit.
+      </p>
+    )
   const [attribute = '', limit = ''] = chosen.split('.')
   const max = Math.min(...known.filter((r) => `${r.attribute}.${r.limit}` === chosen).map((r) => r.max))
   return (

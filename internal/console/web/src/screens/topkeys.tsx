@@ -9,7 +9,13 @@ export function TopKeys({ rules }: { rules: RuleStats[] }) {
   return (
     <section>
       <h2>Denied most</h2>
-      {all.length === 0 ? <p class="quiet">No denied requests.</p> : <DeniedKeys rows={all.slice(0, 10)} />}
+      {all.length === 0 ? (
+        <p class="quiet">
+          No denied requests. To see what a lower limit would deny, run a <a href="/tools">backtest</a>.
+        </p>
+      ) : (
+        <DeniedKeys rows={all.slice(0, 10)} />
+      )}
     </section>
   )
 }

@@ -10,7 +10,13 @@ import { Answer, Badge } from './badge'
 // Calls lists verdicts, newest first. Each can be opened to see every limit.
 export function Calls({ list }: { list: Verdict[] }) {
   const [open, setOpen] = useState('')
-  if (list.length === 0) return <p class="quiet">None were kept.</p>
+  if (list.length === 0) {
+    return (
+      <p class="quiet">
+        No request of this client was kept. The <a href="/tail">live tail</a> shows requests as they are decided.
+      </p>
+    )
+  }
   return (
     <div class="scroll">
       <table class="wide calls">
