@@ -133,7 +133,7 @@ func TestReadRefusesAliasOfID(t *testing.T) {
 	req.Header.Set("Idempotency-Key", "a")
 	req.Header.Set("Idempotency_Key", "b")
 	var c penstock.Call
-	if err := newReader(t, ReaderOptions{}).Read(req, &c); err == nil || !strings.Contains(err.Error(), "servers take for Idempotency-Key") {
+	if err := newReader(t, ReaderOptions{}).Read(req, &c); err == nil || !strings.Contains(err.Error(), "servers read as Idempotency-Key") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -154,12 +154,12 @@ func TestReadRefuses(t *testing.T) {
 	}{
 		{"header", good, func(r *http.Request) { r.Header.Set("X-User", long) }, 431, "the header X-User (attribute user) has 8193 bytes; at most 8192"},
 		{"header twice", good, func(r *http.Request) { r.Header["X-User"] = []string{"a", "b"} }, 400, "the header X-User is sent more than once"},
-		{"header and alias", good, func(r *http.Request) { r.Header.Set("X-User", "a"); r.Header.Set("X_User", "b") }, 400, "a header is sent that servers take for X-User"},
-		{"header's alias", good, func(r *http.Request) { r.Header.Set("X_User", "b") }, 400, "a header is sent that servers take for X-User"},
+		{"header and alias", good, func(r *http.Request) { r.Header.Set("X-User", "a"); r.Header.Set("X_User", "b") }, 400, "a header was sent that servers read as X-User"},
+		{"header's alias", good, func(r *http.Request) { r.Header.Set("X_User", "b") }, 400, "a header was sent that servers read as X-User"},
 		{"cookie twice", good, func(r *http.Request) { r.Header["Cookie"] = []string{"sid=a; x=1", "sid=b"} }, 400, "the cookie sid is sent more than once"},
 		{"parameter twice", good, func(r *http.Request) { r.URL.RawQuery = "q=a&%71=b" }, 400, "the query parameter q is sent more than once"},
 		{"id twice", good, func(r *http.Request) { r.Header["Idempotency-Key"] = []string{"a", "b"} }, 400, "the header Idempotency-Key is sent more than once"},
-		{"id and alias", good, func(r *http.Request) { r.Header.Set("Idempotency-Key", "a"); r.Header.Set("Idempotency_Key", "b") }, 400, "servers take for Idempotency-Key"},
+		{"id and alias", good, func(r *http.Request) { r.Header.Set("Idempotency-Key", "a"); r.Header.Set("Idempotency_Key", "b") }, 400, "servers read as Idempotency-Key"},
 		{"token twice", func(*http.Request) (Claims, error) {
 			return nil, &RequestError{Status: 400, Detail: "the header X-Token is sent more than once"}
 		}, func(r *http.Request) {}, 400, "the header X-Token is sent more than once"},

@@ -111,4 +111,4 @@ func (t *toolRun) report(page *toolreport.Page, err error, command string) (any,
 }
 
 // asFields names the fields of a request in errors that name the flags of a command.
-var asFields = strings.NewReplacer("go on without it with --without ", "list it in without: ", "with --field", "in fields", "--field", "fields", "--format", "format")
+var asFields = strings.NewReplacer("continue without it with --without ", "list it in without: ", "with --field", "in fields", "--field", "fields", "--format", "format")

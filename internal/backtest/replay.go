@@ -164,10 +164,10 @@ func CheckAttributes(s *rules.Snapshot, domain string, log *accesslog.Log) error
 			return nil
 		}
 		if err := log.CheckAttribute(accesslog.Attribute{Name: attribute, From: from}); err != nil {
-			return fmt.Errorf("%w; or go on without it with --without %s", err, attribute)
+			return fmt.Errorf("%w; or continue without it with --without %s", err, attribute)
 		}
 		if missing == stats.Requests && missing > 0 {
-			return fmt.Errorf("none of %d requests has the attribute %q; say where the log has it with --field %s=NAME, or go on without it with --without %[3]s", missing, attribute, attribute)
+			return fmt.Errorf("none of %d requests has the attribute %q; say where the log has it with --field %s=NAME, or continue without it with --without %[3]s", missing, attribute, attribute)
 		}
 		return nil
 	})

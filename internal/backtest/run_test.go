@@ -208,7 +208,7 @@ func TestMissingAttribute(t *testing.T) {
 	snapshot := compile(t, `{attributes: {user: {header: X-User}}, rules: [{name: a, key: [user], limits: [1/1m]}]}`)
 	log := open(t, `{"time":1794820321.5,"path":"/a"}`+"\n", accesslog.Options{Attributes: Attributes(snapshot, "")})
 	_, err := Run(t.Context(), log, Options{Documents: []Document{{"a", snapshot}}, NewStore: newStore})
-	if want := `rule "a": none of 1 requests has the attribute "user"; say where the log has it with --field user=NAME, or go on without it with --without user`; err == nil || err.Error() != want {
+	if want := `rule "a": none of 1 requests has the attribute "user"; say where the log has it with --field user=NAME, or continue without it with --without user`; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

@@ -28,7 +28,7 @@ func CheckAliases(h http.Header, names ...string) error {
 	for other := range h {
 		for _, name := range names {
 			if len(other) == len(name) && other != name && isSameVariable(other, name) {
-				return fmt.Errorf("a header is sent that servers take for %s", name)
+				return fmt.Errorf("a header was sent that servers read as %s", name)
 			}
 		}
 	}

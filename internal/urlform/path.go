@@ -156,7 +156,7 @@ func appendEscaped(out []byte, segment string) ([]byte, error) {
 		case c < ' ' || c == 0x7f:
 			return nil, errors.New("it has a control character")
 		case c == '\\':
-			return nil, errors.New("it has a backslash, which some servers take for a slash")
+			return nil, errors.New("it has a backslash, which some servers read as a slash")
 		case !escaped && (c == '?' || c == '#'):
 			return nil, errors.New("a " + string(c) + " ends a path; escape it")
 		case isUnreserved(c), !escaped && isDelimiter(c):
