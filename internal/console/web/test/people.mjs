@@ -113,9 +113,6 @@ const screens = [
   '/audit',
   '/integrations',
 ]
-// Screens whose pictures are compared. What they show depends neither on traffic nor on time.
-const compared = ['/integrations', '/tokens', '/users', '/account']
-
 // outline is what a screen offers: its headings, columns, fields and buttons.
 const outline = (page) =>
   page.evaluate(() =>
@@ -152,7 +149,7 @@ async function pictures() {
       return found[0].length > 0 && found.every((one) => one.join() === found[0].join())
     })
     const shown = path.slice(1) || 'overview'
-    if (compared.includes(path)) for (const { name, page } of pages) await alike(page, `${shown}-${name}`)
+    for (const { name, page } of pages) await alike(page, `${shown}-${name}`)
     await fits(themes.phone.page, path)
     await looked(themes.phone.page, `${shown}-phone`) // the other walks look at the rest
   }
