@@ -136,6 +136,10 @@ bench: needs ## compare with other limiters on this machine; BENCH="-only redis 
 	@scripts/need wrk
 	cd bench && go run . $(BENCH)
 
+.PHONY: bench-readme
+bench-readme: ## write the benchmark tables of the README and the docs from bench/results
+	cd bench && go run . -readme
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@scripts/fuzz $(FUZZTIME)

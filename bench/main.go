@@ -11,7 +11,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
+	"path/filepath"
+	"time"
 
 	"github.com/penstock-io/penstock/bench/doors"
 	"github.com/penstock-io/penstock/bench/entitlements"
@@ -25,7 +26,6 @@ import (
 	"github.com/penstock-io/penstock/bench/redis"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/bench/rules"
-	"github.com/penstock-io/penstock/internal/redistest"
 )
 
 func main() {
@@ -48,13 +48,18 @@ func main() {
 	}
 }
 
-// run runs the selected benchmarks and prints the results. It also prints the results before an error, because a
-// benchmark is long.
+// resultsDir holds the saved results, in the repository.
+const resultsDir = "bench/results"
+
+// run runs the selected benchmarks and prints the results. It also prints and saves the results before an error,
+// because a benchmark is long.
 func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) error {
+	if o.readme {
+		return writeDocuments("..")
+	}
 	r := report.Report{
-		Machine: report.Machine{CPUs: runtime.NumCPU(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
-		Quick:   o.quick,
-		Repeat:  o.repeat,
+		Date: time.Now().UTC().Format(time.DateOnly), Commit: report.Commit(), Machine: report.ThisMachine(),
+		Quick: o.quick, Repeat: o.repeat,
 	}
 	var failed error
 	for _, name := range o.only {
@@ -64,9 +69,12 @@ func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) erro
 			break
 		}
 		r.Sections = append(r.Sections, section)
+		if o.save {
+			failed = errors.Join(failed, r.Save(filepath.Join("..", resultsDir)))
+		}
 	}
-	if failed == nil && (o.asks("redis") || o.asks("latency") || o.asks("guards") || o.asks("envoy") || o.asks("hot")) {
-		r.Machine.Redis, failed = redisVersion(ctx)
+	if o.save {
+		failed = errors.Join(failed, writeDocuments(".."))
 	}
 	write := r.Text
 	if o.output == "json" {
@@ -100,13 +108,4 @@ func measure(ctx context.Context, name string, o options, stderr *os.File) (repo
 		return entitlements.Measure(ctx, entitlements.Options{Rows: s.entitlements, Changes: s.changes, Stderr: stderr})
 	}
 	return report.Section{}, fmt.Errorf("no benchmark is called %q", name)
-}
-
-func redisVersion(ctx context.Context) (version string, err error) {
-	server, err := redistest.Launch(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, server.Close()) }()
-	return redis.Info(server.Addr, "server", "redis_version")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-io/penstock/bench/doors"
 	"github.com/penstock-io/penstock/bench/inprocess"
+	"github.com/penstock-io/penstock/bench/report"
 )
 
 func TestMain(m *testing.M) {
@@ -35,7 +36,7 @@ func TestParse(t *testing.T) {
 	if !slices.Equal(o.only, []string{"keys", "memory"}) || o.sizes != small || o.repeat != smallRepeat || o.output != "json" {
 		t.Errorf("quick: %+v", o)
 	}
-	for _, args := range [][]string{{"-only", "speed"}, {"-only", ""}, {"-o", "xml"}, {"-repeat", "-1"}, {"more"}, {"-nonsense"}} {
+	for _, args := range [][]string{{"-only", "speed"}, {"-only", ""}, {"-o", "xml"}, {"-repeat", "-1"}, {"more"}, {"-nonsense"}, {"-quick", "-save"}} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%q was accepted", args)
 		}
@@ -68,5 +69,26 @@ func TestRunPrintsTextAndJSON(t *testing.T) {
 	b.Reset()
 	if err := run(t.Context(), o, &b, nil); err == nil || !strings.Contains(b.String(), "## Goals") {
 		t.Errorf("a failed run gave %v and printed %q; want an error, and what there was", err, b.String())
+	}
+}
+
+// The README and the docs show the saved results. "go run . -readme" writes them.
+func TestDocumentsShowTheSavedResults(t *testing.T) {
+	saved, err := report.Load("results", benchmarks())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range generated {
+		text, err := os.ReadFile("../" + g.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		part, err := g.text(saved)
+		if err != nil {
+			t.Error(err)
+		}
+		if want, err := report.Replace(string(text), g.markers, part); err != nil || want != string(text) {
+			t.Errorf("%s differs from %s (%v): run make bench-readme", g.file, resultsDir, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -43,6 +44,7 @@ Examples:
   bench -quick                     small sizes, about a minute: does it all work?
   bench -only memory -repeat 9     one benchmark, with more repeats
   bench -only redis,latency -o json > redis.json
+  bench -only memory -save         one benchmark, saved, and the tables of the README written again
 
 Flags:
 `
@@ -52,6 +54,8 @@ type options struct {
 	quick  bool
 	output string
 	repeat int
+	save   bool // into resultsDir, and write the documents
+	readme bool // only write the documents
 	sizes  workSizes
 }
 
@@ -115,8 +119,6 @@ func benchmarks() []string {
 	return []string{"memory", "keys", "redis", "latency", "hot", "guards", "rules", "entitlements", "doors", "envoy"}
 }
 
-func (o options) asks(name string) bool { return slices.Contains(o.only, name) }
-
 func parse(args []string, usage io.Writer) (options, error) {
 	o := options{sizes: full}
 	var only string
@@ -130,6 +132,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.BoolVar(&o.quick, "quick", false, "small sizes and short cells")
 	flags.StringVar(&o.output, "o", "text", "output `format`: text or json")
 	flags.IntVar(&o.repeat, "repeat", 0, fmt.Sprintf("interleaved repeats per figure (default %d, quick %d)", fullRepeat, smallRepeat))
+	flags.BoolVar(&o.save, "save", false, "save each section in "+resultsDir+" and write the tables of the README and the docs from all saved results")
+	flags.BoolVar(&o.readme, "readme", false, "measure nothing; write the tables of the README and the docs from the saved results")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -145,6 +149,9 @@ func parse(args []string, usage io.Writer) (options, error) {
 			return o, fmt.Errorf("-only %q: %q is not one of %s", only, name, strings.Join(benchmarks(), ", "))
 		}
 		o.only = append(o.only, name)
+	}
+	if o.save && o.quick {
+		return o, errors.New("-save with -quick: a quick run shows that everything works, not how fast it is")
 	}
 	if o.repeat < 0 {
 		return o, fmt.Errorf("-repeat %d: want at least 1", o.repeat)

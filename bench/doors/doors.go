@@ -164,6 +164,11 @@ func (b *bench) gateways(ctx context.Context, s *report.Section) error {
 			name, want = "gateway, denied: processor time vs bare handler", 1.4
 		}
 		s.Goals = append(s.Goals, report.Goal{Name: name, Bound: report.AtMost, Want: want, Measured: t.Value(gatewayName, cpu) / t.Value(against, cpu), Unit: "×"})
+		name, want = "gateway, allowed: processor time vs nginx", 2.0
+		if !allow {
+			name, want = "gateway, denied: processor time vs nginx", 1.3
+		}
+		s.Goals = append(s.Goals, report.Goal{Name: name, Bound: report.AtMost, Want: want, Measured: t.Value(gatewayName, cpu) / t.Value(nginxName, cpu), Unit: "×"})
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ type proxy struct {
 
 const (
 	gatewayName = "Penstock gateway"
+	nginxName   = "nginx limit_req"
 	bareProxy   = "bare httputil.ReverseProxy"
 	bareHandler = "bare net/http handler"
 	bareJSON    = "bare net/http JSON handler"
@@ -32,7 +33,7 @@ func proxies(penstock string) []proxy {
 		{bareProxy, report.Ceiling, func(ctx context.Context, dir, upstream string, _ bool) (*server, error) {
 			return startBare(ctx, dir, "proxy", upstream)
 		}},
-		{"nginx limit_req", report.Peer, startNginx},
+		{nginxName, report.Peer, startNginx},
 		{"HAProxy stick table", report.Peer, startHAProxy},
 		{"Caddy, without a limiter", report.Peer, startCaddy},
 	}

@@ -33,8 +33,8 @@ func TestMeasureFillsEveryCell(t *testing.T) {
 			}
 		}
 	}
-	if len(s.Goals) != 4 {
-		t.Errorf("%d goals, want 4", len(s.Goals))
+	if len(s.Goals) != 5 {
+		t.Errorf("%d goals, want 5", len(s.Goals))
 	}
 }
 

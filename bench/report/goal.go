@@ -2,6 +2,8 @@ package report
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"math"
 )
 
@@ -47,14 +49,43 @@ func (g Goal) Verdict() string {
 	return "not met"
 }
 
+type jsonGoal struct {
+	Name     string   `json:"name"`
+	Bound    Bound    `json:"bound"`
+	Want     float64  `json:"want"`
+	Measured *float64 `json:"measured"`
+	Unit     string   `json:"unit"`
+	Verdict  string   `json:"verdict"`
+}
+
 // MarshalJSON adds the verdict.
 func (g Goal) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Name     string   `json:"name"`
-		Bound    Bound    `json:"bound"`
-		Want     float64  `json:"want"`
-		Measured *float64 `json:"measured"`
-		Unit     string   `json:"unit"`
-		Verdict  string   `json:"verdict"`
-	}{g.Name, g.Bound, g.Want, present(g.Measured), g.Unit, g.Verdict()})
+	return json.Marshal(jsonGoal{g.Name, g.Bound, g.Want, present(g.Measured), g.Unit, g.Verdict()})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (g *Goal) UnmarshalJSON(text []byte) error {
+	var in jsonGoal
+	err := json.Unmarshal(text, &in)
+	*g = Goal{in.Name, in.Bound, in.Want, orAbsent(in.Measured), in.Unit}
+	return err
+}
+
+// Count returns how many of the goals are met.
+func Count(goals []Goal) (met int) {
+	for _, g := range goals {
+		if g.Verdict() == "met" {
+			met++
+		}
+	}
+	return met
+}
+
+// WriteGoals writes a table of goals.
+func WriteGoals(w io.Writer, goals []Goal) {
+	lines := [][]string{{"goal", "wanted", "measured", ""}}
+	for _, g := range goals {
+		lines = append(lines, []string{g.Name, fmt.Sprintf("%s %s%s", g.Bound, Figure(g.Want), g.Unit), Figure(g.Measured) + g.Unit, g.Verdict()})
+	}
+	Align(w, lines)
 }

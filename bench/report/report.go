@@ -2,24 +2,20 @@ package report
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
 )
 
 // A Report is one run of the benchmarks.
 type Report struct {
+	Date     string    `json:"date"`
+	Commit   string    `json:"commit"`
 	Machine  Machine   `json:"machine"`
 	Quick    bool      `json:"quick"`
 	Repeat   int       `json:"repeat"`
 	Sections []Section `json:"sections"`
-}
-
-// A Machine is where the figures were measured; they are not comparable with those of another.
-type Machine struct {
-	CPUs  int    `json:"cpus"`
-	Go    string `json:"go"`
-	OS    string `json:"os"`
-	Redis string `json:"redis,omitempty"` // version, if a server was part of the run
 }
 
 // A Section is the result of one benchmark.
@@ -121,35 +117,64 @@ func (t *Table) AgainstBestPeer() {
 	}
 }
 
-// MarshalJSON writes each figure with its ratio, and null for absent ones.
+type jsonTable struct {
+	Title   string    `json:"title"`
+	Columns []Column  `json:"columns"`
+	Rows    []jsonRow `json:"rows"`
+}
+
+type jsonRow struct {
+	Name   string     `json:"name"`
+	Role   Role       `json:"role"`
+	Values []*float64 `json:"values"`
+	Ratios []*float64 `json:"ratios"`
+}
+
+// MarshalJSON writes the figures of each row and their ratios, with four digits, and null for absent ones.
 func (t Table) MarshalJSON() ([]byte, error) {
-	type cell struct {
-		Value *float64 `json:"value"`
-		Ratio *float64 `json:"ratio,omitempty"`
-	}
-	type row struct {
-		Name  string `json:"name"`
-		Role  Role   `json:"role"`
-		Cells []cell `json:"cells"`
-	}
-	rows := []row{}
+	out := jsonTable{t.Title, t.Columns, []jsonRow{}}
 	for _, r := range t.Rows {
-		out := row{Name: r.Name, Role: r.Role}
+		row := jsonRow{Name: r.Name, Role: r.Role}
 		for i, v := range r.Values {
-			out.Cells = append(out.Cells, cell{present(v), present(t.Ratio(r.Name, i))})
+			row.Values = append(row.Values, present(v))
+			row.Ratios = append(row.Ratios, present(t.Ratio(r.Name, i)))
 		}
-		rows = append(rows, out)
+		out.Rows = append(out.Rows, row)
 	}
-	return json.Marshal(struct {
-		Title   string   `json:"title"`
-		Columns []Column `json:"columns"`
-		Rows    []row    `json:"rows"`
-	}{t.Title, t.Columns, rows})
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (t *Table) UnmarshalJSON(text []byte) error {
+	var in jsonTable
+	if err := json.Unmarshal(text, &in); err != nil {
+		return err
+	}
+	*t = Table{Title: in.Title, Columns: in.Columns}
+	for _, r := range in.Rows {
+		if len(r.Values) != len(in.Columns) {
+			return fmt.Errorf("table %q: row %q has %d figures for %d columns", in.Title, r.Name, len(r.Values), len(in.Columns))
+		}
+		row := Row{Name: r.Name, Role: r.Role}
+		for _, v := range r.Values {
+			row.Values = append(row.Values, orAbsent(v))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return nil
 }
 
 func present(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
 	}
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
 	return &v
+}
+
+func orAbsent(v *float64) float64 {
+	if v == nil {
+		return Absent()
+	}
+	return *v
 }

@@ -1,8 +1,10 @@
 package report
 
 import (
-	"encoding/json"
+	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -103,34 +105,39 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestJSONHasNumbersAndNulls(t *testing.T) {
-	var b strings.Builder
-	r := report()
-	if err := r.JSON(&b); err != nil {
+// A saved report is read back as it was, absent figures included.
+func TestSavedReportIsReadBack(t *testing.T) {
+	dir, r := t.TempDir(), report()
+	r.Sections = append(r.Sections, Section{Name: "other", Goals: []Goal{{"unknown", AtMost, 2, Absent(), " ms"}}})
+	if err := r.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	var got struct {
-		Sections []struct {
-			Tables []struct {
-				Rows []struct {
-					Name  string
-					Cells []struct{ Value, Ratio *float64 }
-				}
-			}
-			Goals []struct{ Verdict string }
+	saved, err := Load(dir, []string{"never", "speed", "other"})
+	if err != nil || len(saved) != 2 {
+		t.Fatalf("%d saved reports, %v; want 2", len(saved), err)
+	}
+	for i, got := range saved {
+		want := r
+		want.Sections = r.Sections[i : i+1]
+		var a, b strings.Builder
+		if err := errors.Join(got.Text(&a), want.Text(&b)); err != nil || a.String() != b.String() {
+			t.Errorf("%v; read\n%s\nwant\n%s", err, a.String(), b.String())
 		}
 	}
-	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "speed.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rows := got.Sections[0].Tables[0].Rows
-	if v := rows[0].Cells[0]; *v.Value != 10 || *v.Ratio != 4 {
-		t.Errorf("our first cell is %v, %v; want 10 and 4", *v.Value, *v.Ratio)
+	if _, err := Load(dir, []string{"speed"}); err == nil {
+		t.Error("a file without a section was read")
 	}
-	if rows[4].Cells[0].Value != nil {
-		t.Error("an absent value is not null")
+}
+
+func TestReplace(t *testing.T) {
+	got, err := Replace("a\n<!-- x -->\nold\n<!-- /x -->\nb\n", "x", "new\n")
+	if want := "a\n<!-- x -->\nnew\n<!-- /x -->\nb\n"; err != nil || got != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	if got.Sections[0].Goals[0].Verdict != "met" {
-		t.Errorf("goals %+v, want one that is met", got.Sections[0].Goals)
+	if _, err := Replace("a\n<!-- x -->\n", "x", "new\n"); err == nil {
+		t.Error("a missing end was accepted")
 	}
 }

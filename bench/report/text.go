@@ -14,17 +14,14 @@ import (
 func (r *Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
 	return e.Encode(r)
 }
 
 // Text writes the report as aligned Markdown tables, the goals last.
 func (r *Report) Text(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "%d CPUs, %s, %s", r.Machine.CPUs, r.Machine.OS, r.Machine.Go)
-	if r.Machine.Redis != "" {
-		fmt.Fprintf(b, ", Redis %s", r.Machine.Redis)
-	}
-	fmt.Fprintf(b, "; medians of %d interleaved repeats.\n", r.Repeat)
+	fmt.Fprintf(b, "%s, commit %s; medians of %d interleaved repeats.\n", r.Date, r.Commit, r.Repeat)
 	fmt.Fprintln(b, "In brackets: how many times better than the reference row (ref). Only ratios within one run mean anything.")
 	if r.Quick {
 		fmt.Fprintln(b, "Quick run: small sizes and short cells. It shows that everything works, not how fast it is.")
@@ -41,11 +38,8 @@ func (r *Report) Text(w io.Writer) error {
 		goals = append(goals, s.Goals...)
 	}
 	fmt.Fprint(b, "\n## Goals\n\n")
-	lines := [][]string{{"goal", "wanted", "measured", ""}}
-	for _, g := range goals {
-		lines = append(lines, []string{g.Name, fmt.Sprintf("%s %s%s", g.Bound, Figure(g.Want), g.Unit), Figure(g.Measured) + g.Unit, g.Verdict()})
-	}
-	align(b, lines)
+	WriteGoals(b, goals)
+	fmt.Fprintf(b, "\n%d of %d goals met on %s.\n", Count(goals), len(goals), r.Machine)
 	return b.Flush()
 }
 
@@ -70,7 +64,7 @@ func (t *Table) text(w io.Writer) {
 		}
 		lines = append(lines, line)
 	}
-	align(w, lines)
+	Align(w, lines)
 }
 
 func (t *Table) cell(row string, column int, v float64) string {
@@ -103,9 +97,9 @@ func Figure(v float64) string {
 	return fmt.Sprintf("%.2g", v)
 }
 
-// align prints the lines as a Markdown table, the first column to the left and the others to the
+// Align prints the lines as a Markdown table, the first column to the left and the others to the
 // right.
-func align(w io.Writer, lines [][]string) {
+func Align(w io.Writer, lines [][]string) {
 	widths := make([]int, len(lines[0]))
 	for _, line := range lines {
 		for i, cell := range line {

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/penstock-io/penstock/bench/report"
+)
+
+// A comparison is a row of the table in the README: one figure of a section beside the same figure of its peers.
+type comparison struct {
+	what, section, table, column, ours string
+	peers                              []string // nil: the best peer of the column
+}
+
+var (
+	nginxAndOthers = []string{"nginx limit_req", "HAProxy stick table"}
+	theirService   = []string{"envoyproxy/ratelimit, local cache", "envoyproxy/ratelimit"}
+	redisRate      = []string{"redis_rate v10"}
+	exactDecision  = []string{"exact"}
+)
+
+const (
+	bucket  = "penstock token_bucket"
+	batched = bucket + ", 32 at a time"
+)
+
+var comparisons = []comparison{
+	{"gateway, allowed: CPU per request", "doors", "every request allowed", "CPU per request", "Penstock gateway", append(nginxAndOthers, "bare httputil.ReverseProxy")},
+	{"gateway, denied: CPU per request", "doors", "every request denied", "CPU per request", "Penstock gateway", append(nginxAndOthers, "bare net/http handler")},
+	{"decision API: CPU per check", "doors", "Decision API", "CPU per request", "Penstock /v1/check", []string{"bare net/http JSON handler"}},
+	{"Envoy rate limit service, allowed: decisions per second", "envoy", "Every call allowed", "saturation", "Penstock", theirService},
+	{"the same: server CPU per decision", "envoy", "Every call allowed", "server CPU", "Penstock", theirService},
+	{"Envoy rate limit service, denied: decisions per second", "envoy", "Every call denied", "saturation", "Penstock", theirService},
+	{"the same: server CPU per decision", "envoy", "Every call denied", "server CPU", "Penstock", theirService},
+	{"one hot key, 512 goroutines, `leased`: decisions per second", "hot", "Decisions a second on one node", "decisions, 512 callers", "leased", exactDecision},
+	{"the same, denied by the deny cache", "hot", "Decisions a second on one node", "decisions, 512 callers", "cached deny", exactDecision},
+	{"Redis, 512 goroutines, 100,000 keys: decisions per second", "redis", "Decisions a second", "uniform, 512", bucket, redisRate},
+	{"the same: Redis CPU per decision", "redis", "Processor time of Redis", "uniform, 512", bucket, redisRate},
+	{"Redis, 512 goroutines, one key: decisions per second", "redis", "Decisions a second", "hot, 512", bucket, redisRate},
+	{"Redis, one goroutine, 100,000 keys: decisions per second", "redis", "Decisions a second", "uniform, 1", bucket, redisRate},
+	{"Redis, one goroutine, one key: decisions per second", "redis", "Decisions a second", "hot, 1", bucket, redisRate},
+	{"exact log, +1 ms of network: p50", "latency", "Median latency", "+1ms", "penstock sliding_window_log 100", []string{"four round trips"}},
+	{"finding five of 100,000 rules, clients spread over all", "rules", "spread over all", "5", "100000 rules", []string{"10 rules"}},
+	{"memory, one key, one core", "memory", "Nanoseconds per decision", "hot, 1 core", bucket, nil},
+	{"memory, one key, two cores", "memory", "Nanoseconds per decision", "hot, 2 core", bucket, nil},
+	{"memory, one key, denied, one core", "memory", "Nanoseconds per decision", "hot denied, 1 core", bucket, nil},
+	{"memory, a million keys (Zipf), one core", "memory", "Nanoseconds per decision", "zipf, 1 core", bucket, nil},
+	{"memory, a million keys (uniform), one core", "memory", "Nanoseconds per decision", "uniform, 1 core", bucket, nil},
+	{"memory, a million keys (uniform), two cores", "memory", "Nanoseconds per decision", "uniform, 2 core", bucket, nil},
+	{"the same, 32 at a time, one core", "memory", "Nanoseconds per decision", "uniform, 1 core", batched, nil},
+	{"bytes per key, ten million keys, resident", "keys", "Bytes per key", "resident", bucket, nil},
+	{"full garbage collection, ten million keys", "keys", "Bytes per key", "full GC", bucket, nil},
+}
+
+// generated are the documents with generated parts: the file, the name of its markers, and what is between them.
+var generated = []struct {
+	file, markers string
+	text          func(saved []report.Report) (string, error)
+}{
+	{"README.md", "bench: comparisons", comparisonsText},
+	{"docs/explanation/benchmarks.md", "bench: goals", goalsText},
+}
+
+// writeDocuments writes the saved results into the documents of the repository.
+func writeDocuments(root string) error {
+	saved, err := report.Load(filepath.Join(root, resultsDir), benchmarks())
+	if err != nil {
+		return err
+	}
+	for _, g := range generated {
+		file := filepath.Join(root, g.file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		part, err := g.text(saved)
+		if err != nil {
+			return err
+		}
+		document, err := report.Replace(string(text), g.markers, part)
+		if err != nil {
+			return fmt.Errorf("%s: %w", g.file, err)
+		}
+		if err := os.WriteFile(file, []byte(document), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comparisonsText returns the table of the README. Sections that were never saved are left out.
+func comparisonsText(saved []report.Report) (string, error) {
+	var b strings.Builder
+	b.WriteString("| | Penstock | peers | times better |\n|---|--:|---|--:|\n")
+	var failed error
+	for _, c := range comparisons {
+		for _, r := range saved {
+			if r.Sections[0].Name == c.section {
+				line, err := c.line(&r.Sections[0])
+				failed = errors.Join(failed, err)
+				b.WriteString(line)
+			}
+		}
+	}
+	met, all := 0, 0
+	for _, r := range saved {
+		met += report.Count(r.Sections[0].Goals)
+		all += len(r.Sections[0].Goals)
+	}
+	fmt.Fprintf(&b, "\nRows of one section are medians of one run, side by side; only the ratios carry over to another machine. %d of %d [goals](docs/explanation/benchmarks.md) are met. %s\n", met, all, provenance(saved))
+	return b.String(), failed
+}
+
+func (c *comparison) line(s *report.Section) (string, error) {
+	t, err := s.Table(c.table)
+	if err != nil {
+		return "", err
+	}
+	column, err := t.Column(c.column)
+	if err != nil {
+		return "", err
+	}
+	peers := c.peers
+	if peers == nil {
+		peers = []string{t.BestPeer(column)}
+	}
+	unit := strings.Split(t.Columns[column].Unit, "/key")[0]
+	figure := func(row string) string {
+		return strings.ReplaceAll(report.Figure(t.Value(row, column))+" "+unit, " /s", "/s")
+	}
+	if v := t.Value(c.ours, column); v != v {
+		return "", fmt.Errorf("%s: table %q has no figure for %q", c.section, t.Title, c.ours)
+	}
+	var beside, ratios []string
+	for _, peer := range peers {
+		t.Columns[column].Against = peer
+		ratio := t.Ratio(c.ours, column)
+		if ratio != ratio {
+			return "", fmt.Errorf("%s: table %q has no figure for %q", c.section, t.Title, peer)
+		}
+		text := report.Figure(ratio) + "×"
+		if ratio >= 1 {
+			text = "**" + text + "**"
+		}
+		beside, ratios = append(beside, figure(peer)+" "+peer), append(ratios, text)
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s |\n", c.what, figure(c.ours), strings.Join(beside, "; "), strings.Join(ratios, "; ")), nil
+}
+
+// provenance says where and when each section was measured, those of one run together.
+func provenance(saved []report.Report) string {
+	if len(saved) == 0 {
+		return "Nothing has been saved yet."
+	}
+	var runs, names []string
+	sections := map[string][]string{}
+	for _, r := range saved {
+		run := fmt.Sprintf("%s at commit %s, repeated %d×, on %s", r.Date, r.Commit, r.Repeat, r.Machine)
+		if sections[run] == nil {
+			runs = append(runs, run)
+		}
+		sections[run] = append(sections[run], "`"+r.Sections[0].Name+"`")
+	}
+	for _, run := range runs {
+		names = append(names, strings.Join(sections[run], ", ")+": "+run)
+	}
+	return "Measured: " + strings.Join(names, "; ") + "."
+}
+
+// goalsText returns the goals of every saved section.
+func goalsText(saved []report.Report) (string, error) {
+	var goals []report.Goal
+	for _, r := range saved {
+		goals = append(goals, r.Sections[0].Goals...)
+	}
+	var b bytes.Buffer
+	report.WriteGoals(&b, goals)
+	fmt.Fprintf(&b, "\n%s\n", provenance(saved))
+	return b.String(), nil
+}
