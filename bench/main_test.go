@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"flag"
 	"io"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -90,5 +94,31 @@ func TestDocumentsShowTheSavedResults(t *testing.T) {
 		if want, err := report.Replace(string(text), g.markers, part); err != nil || want != string(text) {
 			t.Errorf("%s differs from %s (%v): run make bench-readme", g.file, resultsDir, err)
 		}
+	}
+}
+
+var documentedFlags = regexp.MustCompile("BENCH=\"([^\"]*)\"|BENCH=(-\\w+)|cd bench && go run \\. (-[^`\n]*)")
+
+// The commands on pages are accepted.
+func TestDocumentedBenchmarks(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md", "../Makefile") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range documentedFlags.FindAllStringSubmatch(string(text), -1) {
+			checked++
+			if _, err := parse(strings.Fields(m[1]+m[2]+m[3]), io.Discard); err != nil && !errors.Is(err, flag.ErrHelp) {
+				t.Errorf("%s: %q: %v", page, m[0], err)
+			}
+		}
+	}
+	if checked < 8 {
+		t.Errorf("the pages show only %d commands", checked)
 	}
 }
