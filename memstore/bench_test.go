@@ -82,3 +82,10 @@ func BenchmarkTake(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkClock(b *testing.B) {
+	s := open(b, Options{})
+	for b.Loop() {
+		s.clock.now()
+	}
+}

@@ -18,8 +18,9 @@ func (s Subject) String() string { return base64.RawURLEncoding.EncodeToString(s
 // An Attribute is a named property of a request.
 type Attribute struct{ Name, Value string }
 
-// A Hasher makes subjects. All nodes that share a store must share its secret.
-type Hasher struct{ k0, k1 uint64 }
+// A Hasher makes subjects, and names of requests that no client can forge. All nodes that share a store must
+// share its secret.
+type Hasher struct{ subjects, calls [2]uint64 }
 
 // builtinSecret keys the hash if no secret is configured. It still spreads keys, but a reader of the store
 // can then test whether a known name is in it.
@@ -31,36 +32,44 @@ func NewHasher(secret string) Hasher {
 		secret = builtinSecret
 	}
 	sum := sha256.Sum256([]byte(secret))
-	return Hasher{binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])}
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(sum[8*i:]) }
+	return Hasher{subjects: [2]uint64{word(0), word(1)}, calls: [2]uint64{word(2), word(3)}}
 }
 
-// Subject hashes an encoding in which every part is preceded by its length, so that different parts never
-// encode alike: ("ab", "c") is not ("a", "bc"). It combines Rule and RuleHasher.Subject.
+// Subject hashes an encoding that can be read back, so that different parts never encode alike: ("ab", "c") is
+// not ("a", "bc"). It combines Rule and RuleHasher.Subject.
 func (h Hasher) Subject(domain, rule string, key ...Attribute) Subject {
-	s := newSipHash(h.k0, h.k1)
+	s := newSipHash(h.subjects[0], h.subjects[1])
 	s.writePart(domain)
 	s.writePart(rule)
 	s.writeNumber(uint64(len(key)))
 	for i := range key {
 		s.writePart(key[i].Name)
 	}
-	tag := tagOf(s)
-	for i := range key {
+	s.pad()
+	tag := tagOf(&s)
+	if len(key) == 0 {
+		return tag.subject(s.sumWith(""))
+	}
+	last := len(key) - 1
+	for i := range last {
 		s.writePart(key[i].Value)
 	}
-	return tag.subject(s.sum())
+	s.pad()
+	return tag.subject(s.sumWith(key[last].Value))
 }
 
 // Rule hashes what all subjects of a rule share: its domain, its name, and the names of its key attributes.
 func (h Hasher) Rule(domain, rule string, key ...string) RuleHasher {
-	s := newSipHash(h.k0, h.k1)
+	s := newSipHash(h.subjects[0], h.subjects[1])
 	s.writePart(domain)
 	s.writePart(rule)
 	s.writeNumber(uint64(len(key)))
 	for _, name := range key {
 		s.writePart(name)
 	}
-	return RuleHasher{state: s, tag: tagOf(s)}
+	s.pad()
+	return RuleHasher{state: s, tag: tagOf(&s)}
 }
 
 // A RuleHasher makes the subjects of one rule.
@@ -73,8 +82,8 @@ type RuleHasher struct {
 // distinguish 500 million clients of one rule: the probability that two of them share a subject is 2^-40.
 type RuleTag [4]byte
 
-func tagOf(rule sipHash) (tag RuleTag) {
-	low, _ := rule.sum()
+func tagOf(rule *sipHash) (tag RuleTag) {
+	low, _ := rule.sumWith("")
 	binary.LittleEndian.PutUint32(tag[:], uint32(low))
 	return tag
 }
@@ -93,7 +102,7 @@ func (t RuleTag) mark(low uint64) uint64 {
 // Number returns a number that distinguishes the rule from others. Among 100,000 rules, two have the same
 // number with probability 2^-31; tags are too short for that.
 func (r *RuleHasher) Number() uint64 {
-	low, _ := r.state.sum()
+	low, _ := r.state.sumWith("")
 	return bits.ReverseBytes64(low)
 }
 
@@ -105,28 +114,30 @@ func (s Subject) Tag() RuleTag { return RuleTag(s[:4]) }
 
 // Subject returns the subject with the given values of the rule's key attributes, in their order.
 func (r *RuleHasher) Subject(values ...string) Subject {
-	if len(values) == 1 && len(values[0]) < 0x80 {
-		return r.tag.subject(r.state.sumShort(values[0]))
+	if len(values) == 1 {
+		return r.tag.subject(r.state.sumWith(values[0]))
 	}
-	s := r.state
-	for _, value := range values {
+	if len(values) == 0 {
+		return r.tag.subject(r.state.sumWith(""))
+	}
+	s, last := r.state, len(values)-1
+	for _, value := range values[:last] {
 		s.writePart(value)
 	}
-	return r.tag.subject(s.sum())
+	s.pad()
+	return r.tag.subject(s.sumWith(values[last]))
 }
 
 // Words returns the subject of one value as two little-endian words.
 func (r *RuleHasher) Words(value string) (low, high uint64) {
-	if len(value) < 0x80 {
-		low, high = r.state.sumShort(value)
-		return r.tag.mark(low), high
-	}
-	s := r.Subject(value)
-	return binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:])
+	low, high = r.state.sumWith(value)
+	return r.tag.mark(low), high
 }
 
-// The encoding is: domain, rule, number of names, the names, the values. Every part is preceded by its length
-// in the fewest bytes, so there is only one way to split the whole into parts.
+// The encoding is: domain, rule, number of names, the names, zeros up to a whole word; the values except the
+// last, zeros again; the last value. Every part but the last is preceded by its length in the fewest bytes, so
+// there is only one way to split the whole into parts. The last value begins with a word, which makes its hash
+// cheap: nearly every key has a single value.
 
 func (h *sipHash) writePart(s string) {
 	h.writeNumber(uint64(len(s)))
@@ -144,11 +155,9 @@ func (h *sipHash) writeNumber(n uint64) {
 // not the limit's key.
 type CallID [16]byte
 
-// Call hashes a client's request ID of any length. The zero CallID means none and is never returned.
+// Call hashes a client's request ID of any length. The zero CallID means none and is never returned. Clients see
+// parts of such hashes as checksums, so it has more rounds than the hash of subjects, and a key of its own.
 func (h Hasher) Call(id string) CallID {
-	s := newSipHash(h.k0, h.k1)
-	s.writePart("call")
-	s.writePart(id)
-	low, high := s.sum()
+	low, high := sip24(h.calls[0], h.calls[1], id)
 	return bytes16(low|1, high)
 }

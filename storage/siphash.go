@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// sipHash is SipHash-2-4 with 128 bits of output, fed piece by piece. It is a keyed function: without the key
+// sipHash is SipHash-1-3 with 128 bits of output, fed piece by piece. It is a keyed function: without the key
 // it is infeasible to find two subjects that share a counter, or to recover a subject's name from its hash by
 // trying names. Rounds are written one by one, and not in loops, so that the state stays in registers.
 type sipHash struct {
@@ -38,7 +38,6 @@ func sipRound(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
 
 func (h *sipHash) word(w uint64) {
 	v0, v1, v2, v3 := sipRound(h.v0, h.v1, h.v2, h.v3^w)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
 	h.v0, h.v1, h.v2, h.v3 = v0^w, v1, v2, v3
 }
 
@@ -60,7 +59,6 @@ func (h *sipHash) writeString(s string) {
 		w := pending | next<<shift
 		pending = next >> (64 - shift) // a shift by 64 is 0 in Go
 		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
-		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
 		v0 ^= w
 	}
 	if n := uint64(8 * len(s)); n > 0 {
@@ -69,7 +67,6 @@ func (h *sipHash) writeString(s string) {
 		if shift+n >= 64 {
 			pending = next >> (64 - shift)
 			v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
-			v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
 			v0 ^= w
 		} else {
 			pending = w
@@ -78,38 +75,68 @@ func (h *sipHash) writeString(s string) {
 	h.pending, h.v0, h.v1, h.v2, h.v3 = pending, v0, v1, v2, v3
 }
 
-// sumShort returns the hash of what was written and one more part, whose length takes one byte. It changes
-// nothing and does what writePart and sum do.
-func (h *sipHash) sumShort(s string) (low, high uint64) {
-	shift := 8 * (h.length & 7)
-	length := h.length + 1 + uint64(len(s))
-	pending, v0, v1, v2, v3 := h.pending|uint64(len(s))<<shift, h.v0, h.v1, h.v2, h.v3
-	if shift += 8; shift == 64 {
-		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^pending)
-		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-		v0 ^= pending
-		shift, pending = 0, 0
+// pad writes zeros up to the end of the word.
+func (h *sipHash) pad() {
+	if h.length&7 != 0 {
+		h.word(h.pending)
+		h.pending = 0
+		h.length = (h.length + 7) &^ 7
 	}
+}
+
+// sumWith returns the hash of what was written, which must be whole words, and s.
+func (h *sipHash) sumWith(s string) (low, high uint64) {
+	w := (h.length + uint64(len(s))) << 56
+	v0, v1, v2, v3 := h.v0, h.v1, h.v2, h.v3
 	for ; len(s) >= 8; s = s[8:] {
 		next := word64(s)
-		w := pending | next<<shift
-		pending = next >> (64 - shift)
-		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
-		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-		v0 ^= w
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^next)
+		v0 ^= next
 	}
-	if n := uint64(8 * len(s)); n > 0 {
-		next := tail64(s)
-		w := pending | next<<shift
-		pending = w
-		if shift+n >= 64 {
-			pending = next >> (64 - shift)
-			v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
-			v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-			v0 ^= w
-		}
+	if len(s) > 0 {
+		w |= tail64(s)
 	}
-	return sipFinish(v0, v1, v2, v3, length<<56|pending)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
+	v0, v1, v2, v3 = sipRound(v0^w, v1, v2^0xee, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	low = v0 ^ v1 ^ v2 ^ v3
+	v0, v1, v2, v3 = sipRound(v0, v1^0xdd, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	return low, v0 ^ v1 ^ v2 ^ v3
+}
+
+// sip24 is SipHash-2-4 with 128 bits, for what clients must not be able to forge.
+func sip24(k0, k1 uint64, s string) (low, high uint64) {
+	h := newSipHash(k0, k1)
+	w := uint64(len(s)) << 56
+	for ; len(s) >= 8; s = s[8:] {
+		h.word2(word64(s))
+	}
+	if len(s) > 0 {
+		w |= tail64(s)
+	}
+	h.word2(w)
+	h.v2 ^= 0xee
+	low = h.finish4()
+	h.v1 ^= 0xdd
+	return low, h.finish4()
+}
+
+// word2 is word with two rounds.
+func (h *sipHash) word2(w uint64) {
+	v0, v1, v2, v3 := sipRound(h.v0, h.v1, h.v2, h.v3^w)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	h.v0, h.v1, h.v2, h.v3 = v0^w, v1, v2, v3
+}
+
+// finish4 runs four rounds and returns a half of the hash.
+func (h *sipHash) finish4() uint64 {
+	for range 4 {
+		h.v0, h.v1, h.v2, h.v3 = sipRound(h.v0, h.v1, h.v2, h.v3)
+	}
+	return h.v0 ^ h.v1 ^ h.v2 ^ h.v3
 }
 
 // word64 returns the first 8 bytes of s, little-endian. The compiler turns it into one load.
@@ -128,26 +155,6 @@ func tail64(s string) uint64 {
 		return low | high<<(8*(n-4))
 	}
 	return uint64(s[0]) | uint64(s[n/2])<<(8*(n/2)) | uint64(s[n-1])<<(8*(n-1))
-}
-
-func (h *sipHash) sum() (low, high uint64) {
-	return sipFinish(h.v0, h.v1, h.v2, h.v3, h.length<<56|h.pending)
-}
-
-// sipFinish returns the hash after the last word.
-func sipFinish(v0, v1, v2, v3, w uint64) (low, high uint64) {
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	v0, v1, v2, v3 = sipRound(v0^w, v1, v2^0xee, v3)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	low = v0 ^ v1 ^ v2 ^ v3
-	v0, v1, v2, v3 = sipRound(v0, v1^0xdd, v2, v3)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	return low, v0 ^ v1 ^ v2 ^ v3
 }
 
 // bytes16 returns two words as bytes, little-endian.
