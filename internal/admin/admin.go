@@ -128,6 +128,7 @@ type Admin struct {
 	tools     *workSlots // for work that takes up to a minute
 	baselines baselines
 	beat      time.Duration // between two heartbeats of a stream
+	toolTime  time.Duration // how long a tool may run
 
 	overviews, tails streamSlots // open streams
 	lookEvery        time.Duration
@@ -171,7 +172,7 @@ func New(o Options) (*Admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new admin API: %w", err)
 	}
-	a := &Admin{Options: o, veil: veil, logins: logins, turns: newWorkSlots(), tools: newWorkSlots(), beat: heartbeat}
+	a := &Admin{Options: o, veil: veil, logins: logins, turns: newWorkSlots(), tools: newWorkSlots(), beat: heartbeat, toolTime: maxToolTime}
 	a.lookEvery = lookEvery
 	a.reveals = newRevealLog(a)
 	a.sessions = newSessions(o.Now)

@@ -20,6 +20,16 @@ func Routes() (all []Route) {
 // Nobody is the role of a route that names none.
 const Nobody = nobody
 
+// SetToolTime sets how long a tool may run. It must be called before one runs.
+func (a *Admin) SetToolTime(d time.Duration) { a.toolTime = d }
+
+// OccupyTools takes all turns of tools.
+func (a *Admin) OccupyTools() {
+	for range maxTurns {
+		a.tools.all <- struct{}{}
+	}
+}
+
 // Beat sets the interval of heartbeats. It must be called before there are streams.
 func (a *Admin) Beat(every time.Duration) { a.beat = every }
 

@@ -17,8 +17,8 @@ import (
 
 // Bounds of a tool that runs on a node, which decides requests at the same time.
 const (
-	toolTime = time.Minute
-	maxRest  = 250 * time.Millisecond
+	maxToolTime = time.Minute
+	maxRest     = 250 * time.Millisecond
 )
 
 // A ToolReport is the result of a tool.
@@ -27,7 +27,7 @@ type ToolReport struct {
 	HTML string           `json:"html"` // the same as a file to share, as the tool writes it with --report
 }
 
-// A toolRun is a tool at work: for at most toolTime, on at most half a core, and only while the client waits.
+// A toolRun is a tool at work: for at most maxToolTime, on at most half a core, and only while the client waits.
 type toolRun struct {
 	*apiRequest
 	ctx    context.Context
@@ -49,8 +49,8 @@ func (x *apiRequest) beginTool() (*toolRun, error) {
 // start starts the clock, when everything has been read.
 func (t *toolRun) start() {
 	t.rested = time.Now()
-	t.ctx, t.cancel = context.WithTimeout(t.r.Context(), toolTime)
-	_ = http.NewResponseController(t.w).SetWriteDeadline(t.rested.Add(toolTime + patience)) // fails only where there is no network connection
+	t.ctx, t.cancel = context.WithTimeout(t.r.Context(), t.admin.toolTime)
+	_ = http.NewResponseController(t.w).SetWriteDeadline(t.rested.Add(t.admin.toolTime + patience)) // fails only where there is no network connection
 }
 
 func (t *toolRun) close() {
@@ -100,7 +100,7 @@ func (t *toolRun) report(page *toolreport.Page, err error, command string) (any,
 	case err == nil:
 		return ToolReport{page, string(page.HTML())}, nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, refuse(http.StatusServiceUnavailable, Unavailable, fmt.Sprintf("this takes longer than %v on this node: %s", toolTime, instead))
+		return nil, refuse(http.StatusServiceUnavailable, Unavailable, fmt.Sprintf("this takes longer than %v on this node: %s", t.admin.toolTime, instead))
 	case errors.Is(err, context.Canceled):
 		return nil, err
 	}

@@ -301,3 +301,19 @@ func TestToolsEndWithTheirClient(t *testing.T) {
 	}
 	get[shownPage](s, "POST", "/v1/tools/simulate", object("requests", 100))
 }
+
+// A tool that takes too long, or finds no turn, does not take the node's time from decisions.
+func TestToolsAreBounded(t *testing.T) {
+	s := newTestAdmin(t, setup{})
+	s.door.SetToolTime(time.Nanosecond)
+	s.refused("POST", "/v1/tools/simulate", object("requests", 1_000_000), 503, "unavailable", "takes longer than 1ns", "penstock simulate")
+	s.door.SetToolTime(time.Hour)
+	s.door.OccupyTools()
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	r := s.request("POST", "/v1/tools/simulate", object("requests", 100))
+	bearer(operatorToken)(r)
+	if w := s.serve(r.WithContext(gone)); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "the server is busy") {
+		t.Errorf("without a turn: %d %.200s", w.Code, w.Body)
+	}
+}
