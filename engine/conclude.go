@@ -163,9 +163,9 @@ func renewedFor(s *storage.Settlement, out *storage.SettleOutcome) time.Duration
 	return ttl
 }
 
-// giveUpPlaces releases the permits that shadow rules have taken for a request that was denied and will never
+// releaseShadowPermits releases the permits that shadow rules have taken for a request that was denied and will never
 // run, and the charges that its response would have decided. Their other charges stay.
-func (e *Engine) giveUpPlaces(ctx context.Context, w *workspace, store penstock.Store) {
+func (e *Engine) releaseShadowPermits(ctx context.Context, w *workspace, store penstock.Store) {
 	settler, ok := store.(storage.Settler)
 	if !ok {
 		return

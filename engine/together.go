@@ -222,7 +222,7 @@ func (p *atomicBatch) clear(ctx context.Context, e *Engine, store penstock.Store
 	for i := range p.members {
 		if m := &p.members[i]; m.asks && m.verdict.Allowed {
 			m.verdict.Reservation, m.verdict.ReservedFor = "", 0
-			e.giveUpPlaces(ctx, m.work, store)
+			e.releaseShadowPermits(ctx, m.work, store)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *workspace, st
 			v.ReservedFor, v.SettleEarly, v.Metering = w.reservedFor(), w.settlesEarly(), w.metering()
 		}
 	} else {
-		e.giveUpPlaces(ctx, w, store)
+		e.releaseShadowPermits(ctx, w, store)
 	}
 	if v.Rule == "" {
 		return

@@ -75,8 +75,8 @@ func (a *Admin) tokenOf(t *ruledb.Token, users []ruledb.User) Token {
 	return told
 }
 
-// An askedToken is a token that somebody wants to create.
-type askedToken struct {
+// A tokenRequest is a token that somebody wants to create.
+type tokenRequest struct {
 	Name    string   `json:"name"`
 	Role    Role     `json:"role"`
 	Scopes  []string `json:"scopes"`
@@ -85,7 +85,7 @@ type askedToken struct {
 }
 
 func (a *Admin) createToken(x *apiRequest) (any, error) {
-	var asked askedToken
+	var asked tokenRequest
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (a *Admin) createToken(x *apiRequest) (any, error) {
 
 // newToken returns the token that is asked for, or everything that is wrong with it. It cannot do more, in other
 // scopes or for longer than what the client itself has authenticated with.
-func (a *Admin) newToken(x *apiRequest, asked *askedToken) (*ruledb.Token, error) {
+func (a *Admin) newToken(x *apiRequest, asked *tokenRequest) (*ruledb.Token, error) {
 	var mistakes mistakeList
 	now := a.Now().UTC().Truncate(time.Microsecond)
 	t := &ruledb.Token{ID: strings.ToLower(rand.Text()[:8]), Name: asked.Name, Role: asked.Role.String(), Scopes: asked.Scopes, By: x.who.String(), Created: now}
@@ -147,7 +147,7 @@ func (m *mistakeList) add(at, format string, args ...any) {
 }
 
 // checkScopes adds what is wrong with the scopes of a new token.
-func (a *Admin) checkScopes(x *apiRequest, asked *askedToken, mistakes *mistakeList) {
+func (a *Admin) checkScopes(x *apiRequest, asked *tokenRequest, mistakes *mistakeList) {
 	for _, s := range asked.Scopes {
 		if !slices.Contains(a.scopes(), s) {
 			mistakes.add("scopes", "unknown scope %.40q: must be one of %s", s, strings.Join(a.scopes(), ", "))
@@ -159,7 +159,7 @@ func (a *Admin) checkScopes(x *apiRequest, asked *askedToken, mistakes *mistakeL
 }
 
 // expiry returns when a new token expires, and adds what is wrong with that.
-func expiry(x *apiRequest, asked *askedToken, now time.Time, mistakes *mistakeList) (at time.Time) {
+func expiry(x *apiRequest, asked *tokenRequest, now time.Time, mistakes *mistakeList) (at time.Time) {
 	switch days := asked.Days; {
 	case days == nil:
 		mistakes.add("days", "is missing: days until the token expires, 0 for never")

@@ -23,8 +23,8 @@ type shard struct {
 	named   map[string]*RuleTotals // of rules that were made for one request
 	totals  Totals
 
-	callers []clientKey       // clients seen
-	lately  [1 << bits]uint64 // hashes of some of them: most requests come from few clients
+	callers      []clientKey       // clients seen
+	recentHashes [1 << bits]uint64 // hashes of some of them: most requests come from few clients
 
 	budgets [2]budget // for allowed requests, and for others
 	force   int       // number kept for live streams, beyond the budgets
@@ -138,7 +138,7 @@ func (s *shard) recordClient(rule int32, key []string) {
 		h = h*spread ^ xxhash.Sum64String(part)
 	}
 	mark := h ^ uint64(rule)*spread
-	if last := &s.lately[mark%(1<<bits)]; *last != mark {
+	if last := &s.recentHashes[mark%(1<<bits)]; *last != mark {
 		*last = mark
 		s.callers = append(s.callers, clientKey{rule, h})
 	}
@@ -154,7 +154,7 @@ func (s *shard) empty() {
 	}
 	clear(s.tallies)
 	s.tallies, s.callers = s.tallies[:0], s.callers[:0]
-	clear(s.lately[:])
+	clear(s.recentHashes[:])
 	s.totals = Totals{}
 	clear(s.named)
 	clear(s.kept)
