@@ -1,6 +1,7 @@
 import { mayChange } from '../api'
 import type { Attention as Judged } from '../types'
 import { Badge } from '../ui/badge'
+import { num, Table } from '../ui/table'
 
 type Finding = Judged['findings'][number]
 type Target = Judged['targets'][number]
@@ -41,32 +42,19 @@ export function Targets({ judged }: { judged?: Judged }) {
   return (
     <section>
       <h2>Targets</h2>
-      <div class="scroll" role="region" aria-label="Targets" tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th>Last 5 minutes</th>
-              <th class="num">Now</th>
-              <th class="num">Target</th>
-              <th class="num">Alert</th>
-              <th class="num">Usually</th>
-            </tr>
-          </thead>
-          <tbody>
-            {judged.targets.map((t) => (
-              <tr key={t.name}>
-                <td>{t.name}</td>
-                <td class={`num ${t.state === 'fail' ? 'bad-text' : t.state === 'ok' ? 'good-text' : ''}`}>
-                  {signs[t.state]} {t.value === null ? 'none' : measured(t.value, t.unit)}
-                </td>
-                <td class="num">&lt; {measured(t.target, t.unit)}</td>
-                <td class="num">{measured(t.alert, t.unit)}</td>
-                <td class="num">{t.baseline === null ? '' : measured(t.baseline, t.unit)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table name="Targets" columns={['Last 5 minutes', num('Now'), num('Target'), num('Alert'), num('Usually')]}>
+        {judged.targets.map((t) => (
+          <tr key={t.name}>
+            <td>{t.name}</td>
+            <td class={`num ${t.state === 'fail' ? 'bad-text' : t.state === 'ok' ? 'good-text' : ''}`}>
+              {signs[t.state]} {t.value === null ? 'none' : measured(t.value, t.unit)}
+            </td>
+            <td class="num">&lt; {measured(t.target, t.unit)}</td>
+            <td class="num">{measured(t.alert, t.unit)}</td>
+            <td class="num">{t.baseline === null ? '' : measured(t.baseline, t.unit)}</td>
+          </tr>
+        ))}
+      </Table>
     </section>
   )
 }

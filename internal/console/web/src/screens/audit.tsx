@@ -3,6 +3,7 @@ import { type Failure, get } from '../api'
 import { instant } from '../format'
 import type { Audit as Page } from '../types'
 import { Empty, Trouble } from '../ui/load'
+import { Table } from '../ui/table'
 
 export function Audit() {
   const [pages, setPages] = useState<Page[]>([])
@@ -34,30 +35,17 @@ export function Audit() {
         </Empty>
       )}
       {deeds.length > 0 && (
-        <div class="scroll">
-          <table class="wide">
-            <thead>
-              <tr>
-                <th>When</th>
-                <th>User</th>
-                <th>Action</th>
-                <th>Version</th>
-                <th>Details</th>
-              </tr>
-            </thead>
-            <tbody>
-              {deeds.map((d) => (
-                <tr key={d.number}>
-                  <td>{instant(d.at)}</td>
-                  <td>{d.actor}</td>
-                  <td>{d.action}</td>
-                  <td>{d.version ?? ''}</td>
-                  <td class="lines">{d.detail}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table name="Audit log" class="wide" columns={['When', 'User', 'Action', 'Version', 'Details']}>
+          {deeds.map((d) => (
+            <tr key={d.number}>
+              <td>{instant(d.at)}</td>
+              <td>{d.actor}</td>
+              <td>{d.action}</td>
+              <td>{d.version ?? ''}</td>
+              <td class="lines">{d.detail}</td>
+            </tr>
+          ))}
+        </Table>
       )}
       {next !== undefined && (
         <button type="button" onClick={() => void more(next)}>

@@ -5,6 +5,7 @@ import { instant } from '../format'
 import { query } from '../request'
 import type { Ban, Block } from '../types'
 import { Trouble, useLoad, usePolled } from '../ui/load'
+import { actions, Table } from '../ui/table'
 import { offerUndo } from '../ui/undo'
 import { Who } from '../ui/who'
 import { BlockForm } from './blockform'
@@ -80,50 +81,34 @@ export function Denied() {
       {rows.length + (bans.data?.bans.length ?? 0) === 0 ? (
         <p class="quiet">No client is blocked or banned. To block one, press Block a key.</p>
       ) : (
-        <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                <th>Client</th>
-                <th>Type</th>
-                <th>Reason</th>
-                <th>By</th>
-                <th>Until</th>
-                <th>
-                  <span class="hidden">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((b) => (
-                <tr key={b.id}>
-                  <td>
-                    <Who of={b.key} rule="" /> {b.domain && `in ${b.domain}`}
-                  </td>
-                  <td>block</td>
-                  <td>{b.reason}</td>
-                  <td>{b.author}</td>
-                  <td>{instant(b.until)}</td>
-                  <td class="actions">
-                    <LiftBlock of={b} done={blocks.again} />
-                  </td>
-                </tr>
-              ))}
-              {bans.data?.bans.map((b) => (
-                <tr key={b.rule + b.subject}>
-                  <td>{b.key ? <Who of={b.key} rule={b.rule} /> : <code>hash {b.subject.slice(0, 12)}</code>}</td>
-                  <td>
-                    ban by <a href={`/rules${query({ rule: b.rule })}`}>{b.rule}</a>
-                  </td>
-                  <td>{b.reason ?? (b.author ? '' : 'penalty')}</td>
-                  <td>{b.author ?? 'the rule'}</td>
-                  <td>{instant(b.until)}</td>
-                  <td />
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table name="Blocks" columns={['Client', 'Type', 'Reason', 'By', 'Until', actions]}>
+          {rows.map((b) => (
+            <tr key={b.id}>
+              <td>
+                <Who of={b.key} rule="" /> {b.domain && `in ${b.domain}`}
+              </td>
+              <td>block</td>
+              <td>{b.reason}</td>
+              <td>{b.author}</td>
+              <td>{instant(b.until)}</td>
+              <td class="actions">
+                <LiftBlock of={b} done={blocks.again} />
+              </td>
+            </tr>
+          ))}
+          {bans.data?.bans.map((b) => (
+            <tr key={b.rule + b.subject}>
+              <td>{b.key ? <Who of={b.key} rule={b.rule} /> : <code>hash {b.subject.slice(0, 12)}</code>}</td>
+              <td>
+                ban by <a href={`/rules${query({ rule: b.rule })}`}>{b.rule}</a>
+              </td>
+              <td>{b.reason ?? (b.author ? '' : 'penalty')}</td>
+              <td>{b.author ?? 'the rule'}</td>
+              <td>{instant(b.until)}</td>
+              <td />
+            </tr>
+          ))}
+        </Table>
       )}
       {bans.data?.more && <p class="quiet">There may be more bans. To list all, run penstock bans list.</p>}
     </section>

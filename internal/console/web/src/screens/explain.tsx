@@ -7,6 +7,7 @@ import { query } from '../request'
 import type { Explanation, LimitNumber } from '../types'
 import { Badge } from '../ui/badge'
 import { Empty, Trouble } from '../ui/load'
+import { Table } from '../ui/table'
 
 export function Explain() {
   const { query: asked, route } = useLocation()
@@ -83,43 +84,29 @@ function Result({ found }: { found: Explanation }) {
           decides, and no rule applies. Without it:
         </p>
       )}
-      <div class="scroll">
-        <table class="wide">
-          <thead>
-            <tr>
-              <th>Rule</th>
-              <th>Applies</th>
-              <th>Reason</th>
-              <th>Key</th>
-              <th>Limits</th>
-            </tr>
-          </thead>
-          <tbody>
-            {found.rules.map((r) => (
-              <tr key={r.rule} class={r.applies ? '' : 'off'}>
-                <td>
-                  <a href={`/rules${query({ rule: r.rule })}`}>{r.rule}</a>{' '}
-                  {r.mode !== 'enforce' && <Badge kind={r.mode}>{r.mode}</Badge>}
-                </td>
-                <td>{r.applies ? <Badge kind="allowed">yes</Badge> : <Badge kind="plain">no</Badge>}</td>
-                <td>
-                  {r.why ??
-                    (r.override !== undefined ? `override ${r.override + 1} applies` : 'every condition is met')}
-                  {r.failures?.map((f) => (
-                    <div key={f} class="trouble">
-                      {f}
-                    </div>
-                  ))}
-                </td>
-                <td>{r.key && <code>{attributes(r.key) || 'everybody'}</code>}</td>
-                <td>
-                  {r.unlimited ? 'unlimited' : r.limits?.map((text, i) => limitFrom(text, r.numbers?.[i])).join(', ')}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table name="Rules" class="wide" columns={['Rule', 'Applies', 'Reason', 'Key', 'Limits']}>
+        {found.rules.map((r) => (
+          <tr key={r.rule} class={r.applies ? '' : 'off'}>
+            <td>
+              <a href={`/rules${query({ rule: r.rule })}`}>{r.rule}</a>{' '}
+              {r.mode !== 'enforce' && <Badge kind={r.mode}>{r.mode}</Badge>}
+            </td>
+            <td>{r.applies ? <Badge kind="allowed">yes</Badge> : <Badge kind="plain">no</Badge>}</td>
+            <td>
+              {r.why ?? (r.override !== undefined ? `override ${r.override + 1} applies` : 'every condition is met')}
+              {r.failures?.map((f) => (
+                <div key={f} class="trouble">
+                  {f}
+                </div>
+              ))}
+            </td>
+            <td>{r.key && <code>{attributes(r.key) || 'everybody'}</code>}</td>
+            <td>
+              {r.unlimited ? 'unlimited' : r.limits?.map((text, i) => limitFrom(text, r.numbers?.[i])).join(', ')}
+            </td>
+          </tr>
+        ))}
+      </Table>
       {found.rules.length === 0 && (
         <p class="quiet">
           There are no rules, so nothing is limited. <a href="/rules">Rules</a> shows how to write the first one.

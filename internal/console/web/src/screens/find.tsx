@@ -4,6 +4,7 @@ import { count } from '../format'
 import { query } from '../request'
 import { Badge } from '../ui/badge'
 import { Empty, Trouble, usePolled } from '../ui/load'
+import { num, Table } from '../ui/table'
 import { Key } from './key'
 
 // Find shows the clients that a bare value names: an address, a user, a token. If there is one, it shows its counters.
@@ -31,36 +32,23 @@ export function Find({ value, rule }: { value: string; rule?: string }) {
     )
   if (clients.length === 1) return <Key text={writeAttributes(first.attributes)} rule={rule} />
   return (
-    <div class="scroll">
-      <table>
-        <thead>
-          <tr>
-            <th>Client</th>
-            <th>Rules</th>
-            <th class="num">Recent requests</th>
-            <th class="num">Denied</th>
-            <th>Status</th>
-          </tr>
-        </thead>
-        <tbody>
-          {clients.map((c) => (
-            <tr key={attributes(c.attributes)}>
-              <td>
-                <a href={`/keys${query({ q: writeAttributes(c.attributes) })}`}>
-                  <code>{attributes(c.attributes)}</code>
-                </a>
-              </td>
-              <td>{c.rules.join(', ')}</td>
-              <td class="num">{count(c.recent)}</td>
-              <td class="num">{count(c.denied)}</td>
-              <td>
-                {c.block && <Badge kind="denied">blocked</Badge>}
-                {c.banned_until && <Badge kind="denied">banned</Badge>}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table name="Clients" columns={['Client', 'Rules', num('Recent requests'), num('Denied'), 'Status']}>
+      {clients.map((c) => (
+        <tr key={attributes(c.attributes)}>
+          <td>
+            <a href={`/keys${query({ q: writeAttributes(c.attributes) })}`}>
+              <code>{attributes(c.attributes)}</code>
+            </a>
+          </td>
+          <td>{c.rules.join(', ')}</td>
+          <td class="num">{count(c.recent)}</td>
+          <td class="num">{count(c.denied)}</td>
+          <td>
+            {c.block && <Badge kind="denied">blocked</Badge>}
+            {c.banned_until && <Badge kind="denied">banned</Badge>}
+          </td>
+        </tr>
+      ))}
+    </Table>
   )
 }

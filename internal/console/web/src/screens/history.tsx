@@ -3,6 +3,7 @@ import { type Failure, get, mayChange, post } from '../api'
 import { instant } from '../format'
 import type { Version } from '../types'
 import { Show, Trouble, useLoad } from '../ui/load'
+import { actions, Table } from '../ui/table'
 import { Diff } from './changes'
 
 export function History({ editable, current, changed }: { editable: boolean; current: number; changed: () => void }) {
@@ -39,47 +40,32 @@ export function History({ editable, current, changed }: { editable: boolean; cur
           found.versions.length === 0 ? (
             <p class="quiet">No version is saved yet. Saving rules makes the first one.</p>
           ) : (
-            <div class="scroll">
-              <table>
-                <thead>
-                  <tr>
-                    <th>Version</th>
-                    <th>When</th>
-                    <th>Author</th>
-                    <th>Message</th>
-                    <th>
-                      <span class="hidden">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {found.versions.map((v) => (
-                    <tr key={v.version}>
-                      <td>
-                        {v.version}
-                        {v.version === current ? ' (current)' : ''}
-                      </td>
-                      <td>{instant(v.at)}</td>
-                      <td>{v.author}</td>
-                      <td>
-                        {v.message}
-                        {v.restores ? ` (again ${v.restores})` : ''}
-                      </td>
-                      <td class="actions">
-                        <button type="button" class="small" onClick={() => void show(v)}>
-                          Changes
-                        </button>
-                        {editable && mayChange() && v.version !== current && (
-                          <button type="button" class="small" onClick={() => void rollBack(v)}>
-                            Roll back
-                          </button>
-                        )}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table name="Versions" columns={['Version', 'When', 'Author', 'Message', actions]}>
+              {found.versions.map((v) => (
+                <tr key={v.version}>
+                  <td>
+                    {v.version}
+                    {v.version === current ? ' (current)' : ''}
+                  </td>
+                  <td>{instant(v.at)}</td>
+                  <td>{v.author}</td>
+                  <td>
+                    {v.message}
+                    {v.restores ? ` (again ${v.restores})` : ''}
+                  </td>
+                  <td class="actions">
+                    <button type="button" class="small" onClick={() => void show(v)}>
+                      Changes
+                    </button>
+                    {editable && mayChange() && v.version !== current && (
+                      <button type="button" class="small" onClick={() => void rollBack(v)}>
+                        Roll back
+                      </button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </Table>
           )
         }
       </Show>

@@ -1,6 +1,6 @@
 import { post } from '../api'
 import { ToolForm, useTool } from '../ui/report'
-import { useFields } from '../ui/toolinput'
+import { AlgorithmInput, useFields } from '../ui/toolinput'
 
 // The numbers of a plan. Shares are in percent.
 const numbers = [
@@ -48,14 +48,7 @@ export function Plan() {
             {n.label} <input type="number" required min="0" step="any" {...field(n.name)} />
           </label>
         ))}
-        <label>
-          Algorithm
-          <select {...field('algorithm')}>
-            {algorithms.map((a) => (
-              <option key={a}>{a}</option>
-            ))}
-          </select>
-        </label>
+        <AlgorithmInput of={algorithms} field={field('algorithm')} />
       </div>
     </ToolForm>
   )

@@ -1,6 +1,7 @@
 import { attributes } from '../attributes'
 import { count, percent, time } from '../format'
 import type { Preview } from '../types'
+import { num, Table } from '../ui/table'
 
 export function PreviewResult({ preview: p }: { preview: Preview }) {
   if (p.calls === 0) return <p class="quiet">No recent requests to replay yet: send some and preview again.</p>
@@ -20,58 +21,39 @@ export function PreviewResult({ preview: p }: { preview: Preview }) {
         <strong>{percent(p.proposed.denied, all(p.proposed))}</strong>: {count(p.newly_denied)} more requests denied,{' '}
         {count(p.newly_allowed)} more allowed. Shadow rules would deny {count(p.proposed.shadow)}.
       </p>
-      {changed.length === 0 && <p class="quiet">No rule would deny more or fewer requests.</p>}
-      <div class="scroll" hidden={changed.length === 0}>
-        <table>
-          <thead>
-            <tr>
-              <th>Rule</th>
-              <th class="num">Denied now</th>
-              <th class="num">Then</th>
-              <th class="num">Would deny in shadow mode now</th>
-              <th class="num">Then</th>
+      {changed.length === 0 ? (
+        <p class="quiet">No rule would deny more or fewer requests.</p>
+      ) : (
+        <Table
+          name="Changed rules"
+          columns={['Rule', num('Denied now'), num('Then'), num('Would deny in shadow mode now'), num('Then')]}
+        >
+          {changed.map((r) => (
+            <tr key={r.rule}>
+              <td>{r.rule}</td>
+              <td class="num">{r.current ? r.current.denied : 'no such rule'}</td>
+              <td class="num">{r.proposed ? r.proposed.denied : 'no such rule'}</td>
+              <td class="num">{r.current?.shadow ?? ''}</td>
+              <td class="num">{r.proposed?.shadow ?? ''}</td>
             </tr>
-          </thead>
-          <tbody>
-            {changed.map((r) => (
-              <tr key={r.rule}>
-                <td>{r.rule}</td>
-                <td class="num">{r.current ? r.current.denied : 'no such rule'}</td>
-                <td class="num">{r.proposed ? r.proposed.denied : 'no such rule'}</td>
-                <td class="num">{r.current?.shadow ?? ''}</td>
-                <td class="num">{r.proposed?.shadow ?? ''}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </Table>
+      )}
       {p.keys.length > 0 && (
         <>
           <h3>Clients with the most changes</h3>
-          <div class="scroll">
-            <table>
-              <thead>
-                <tr>
-                  <th>Client</th>
-                  <th>Rule</th>
-                  <th class="num">Denied now</th>
-                  <th class="num">Then</th>
-                </tr>
-              </thead>
-              <tbody>
-                {p.keys.map((k, i) => (
-                  <tr key={i}>
-                    <td>
-                      <code>{attributes(k.key) || 'everybody'}</code>
-                    </td>
-                    <td>{k.rule}</td>
-                    <td class="num">{k.current_denied}</td>
-                    <td class="num">{k.proposed_denied}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table name="Changed clients" columns={['Client', 'Rule', num('Denied now'), num('Then')]}>
+            {p.keys.map((k, i) => (
+              <tr key={i}>
+                <td>
+                  <code>{attributes(k.key) || 'everybody'}</code>
+                </td>
+                <td>{k.rule}</td>
+                <td class="num">{k.current_denied}</td>
+                <td class="num">{k.proposed_denied}</td>
+              </tr>
+            ))}
+          </Table>
         </>
       )}
     </section>

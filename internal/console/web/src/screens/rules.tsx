@@ -7,7 +7,7 @@ import type { RuleView } from '../types'
 import { Empty, Show, useLoad } from '../ui/load'
 import { Problems } from '../ui/problems'
 import { History } from './history'
-import { Table } from './ruletable'
+import { RuleTable } from './ruletable'
 
 export function Rules() {
   const { query: asked, route } = useLocation()
@@ -47,7 +47,7 @@ export function Rules() {
                 <pre tabIndex={0}>penstock rules apply --database sqlite:penstock.db rules.yaml</pre>
               </Empty>
             ) : (
-              <Table
+              <RuleTable
                 rules={s.rules.filter((r) => matches(r, filter))}
                 stats={stats.data}
                 chosen={asked.rule}

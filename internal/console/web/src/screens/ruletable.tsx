@@ -6,9 +6,10 @@ import type { RuleStats, RuleView, Stats } from '../types'
 import { Badge } from '../ui/badge'
 import { Spark } from '../ui/chart'
 import { Show, useLoad } from '../ui/load'
+import { num, Table } from '../ui/table'
 import { TrafficChart } from '../ui/trafficchart'
 
-export function Table({
+export function RuleTable({
   rules,
   stats,
   chosen,
@@ -21,28 +22,25 @@ export function Table({
 }) {
   const of = new Map(stats?.rules.map((r) => [r.rule, r]))
   return (
-    <div class="scroll">
-      <table class="wide">
-        <thead>
-          <tr>
-            <th>Rule</th>
-            <th>Mode</th>
-            <th>Match</th>
-            <th>Key</th>
-            <th>Limits</th>
-            <th>Last 15 min</th>
-            <th class="num">Requests</th>
-            <th class="num">Denied</th>
-            <th class="num">Would deny</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rules.map((r) => (
-            <Row key={r.name} rule={r} seen={of.get(r.name)} open={r.name === chosen} choose={() => choose(r.name)} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      name="Rules"
+      class="wide"
+      columns={[
+        'Rule',
+        'Mode',
+        'Match',
+        'Key',
+        'Limits',
+        'Last 15 min',
+        num('Requests'),
+        num('Denied'),
+        num('Would deny'),
+      ]}
+    >
+      {rules.map((r) => (
+        <Row key={r.name} rule={r} seen={of.get(r.name)} open={r.name === chosen} choose={() => choose(r.name)} />
+      ))}
+    </Table>
   )
 }
 

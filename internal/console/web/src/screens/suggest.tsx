@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { words } from '../logfile'
 import { ToolForm, useTool } from '../ui/report'
-import { type LogChoice, LogInput, postLog, recentRequests, useFields } from '../ui/toolinput'
+import { AlgorithmInput, type LogChoice, LogInput, postLog, recentRequests, useFields } from '../ui/toolinput'
 
 const algorithms = ['sliding_window_counter', 'sliding_window_log', 'fixed_window', 'token_bucket'] as const
 
@@ -46,14 +46,7 @@ export function Suggest() {
         <label>
           Method <input placeholder="any" {...field('method')} />
         </label>
-        <label>
-          Algorithm
-          <select {...field('algorithm')}>
-            {algorithms.map((a) => (
-              <option key={a}>{a}</option>
-            ))}
-          </select>
-        </label>
+        <AlgorithmInput of={algorithms} field={field('algorithm')} />
         <label>
           Window, in seconds <input type="number" required min="0.001" step="any" {...field('window')} />
         </label>

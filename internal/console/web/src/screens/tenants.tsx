@@ -7,6 +7,7 @@ import { query } from '../request'
 import type { Attributes, Entitlement, TenantLimit, TenantView } from '../types'
 import { Badge } from '../ui/badge'
 import { Empty, Trouble } from '../ui/load'
+import { Table } from '../ui/table'
 
 // Tenants shows the limits of a tenant or a plan, where each number comes from, and its rows in the table of
 // entitlements.
@@ -80,36 +81,23 @@ function Limits({ of }: { of: TenantLimit[] }) {
     )
   }
   return (
-    <div class="scroll">
-      <table class="wide">
-        <thead>
-          <tr>
-            <th>Rule</th>
-            <th>Limit</th>
-            <th>For each</th>
-            <th>Number from</th>
-            <th>Until</th>
-          </tr>
-        </thead>
-        <tbody>
-          {of.map((l) => (
-            <tr key={l.policy}>
-              <td>
-                <a href={`/rules${query({ rule: l.rule })}`}>{l.policy}</a>{' '}
-                {l.mode !== 'enforce' && <Badge kind={l.mode}>{l.mode}</Badge>}
-              </td>
-              <td>{limit(l.text)}</td>
-              <td>{l.key.join(', ') || 'everybody'}</td>
-              <td>
-                {l.number.origin} {l.number.source && l.number.origin !== 'default' && <code>{l.number.source}</code>}
-                {l.number.why && <div class="quiet">{visible(l.number.why)}</div>}
-              </td>
-              <td>{l.number.until ? instant(l.number.until) : ''}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table name="Limits" class="wide" columns={['Rule', 'Limit', 'For each', 'Number from', 'Until']}>
+      {of.map((l) => (
+        <tr key={l.policy}>
+          <td>
+            <a href={`/rules${query({ rule: l.rule })}`}>{l.policy}</a>{' '}
+            {l.mode !== 'enforce' && <Badge kind={l.mode}>{l.mode}</Badge>}
+          </td>
+          <td>{limit(l.text)}</td>
+          <td>{l.key.join(', ') || 'everybody'}</td>
+          <td>
+            {l.number.origin} {l.number.source && l.number.origin !== 'default' && <code>{l.number.source}</code>}
+            {l.number.why && <div class="quiet">{visible(l.number.why)}</div>}
+          </td>
+          <td>{l.number.until ? instant(l.number.until) : ''}</td>
+        </tr>
+      ))}
+    </Table>
   )
 }
 
@@ -135,30 +123,16 @@ function Rows(props: { view: TenantView; asked: Attributes; changed: () => void 
         <p class="quiet">No entitlements for these attributes: limits use the plan or the default.</p>
       )}
       {rows.length > 0 && (
-        <div class="scroll">
-          <table class="wide">
-            <thead>
-              <tr>
-                <th>For</th>
-                <th>Name</th>
-                <th>Number</th>
-                <th>Until</th>
-                <th>Changed</th>
-                <th>Actions</th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((e) => (
-                <Row
-                  key={`${e.attribute} ${e.value} ${e.limit}`}
-                  of={e}
-                  set={(number) => void change({ set: [{ ...keyOf(e), number, until: e.until }] })}
-                  remove={() => void change({ delete: [keyOf(e)] })}
-                />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table name="Entitlements" class="wide" columns={['For', 'Name', 'Number', 'Until', 'Changed', 'Actions']}>
+          {rows.map((e) => (
+            <Row
+              key={`${e.attribute} ${e.value} ${e.limit}`}
+              of={e}
+              set={(number) => void change({ set: [{ ...keyOf(e), number, until: e.until }] })}
+              remove={() => void change({ delete: [keyOf(e)] })}
+            />
+          ))}
+        </Table>
       )}
       <NewRow {...props} set={(row) => void change({ set: [row] })} />
       {error && <Trouble error={error} />}

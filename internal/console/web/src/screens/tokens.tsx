@@ -4,6 +4,7 @@ import { instant } from '../format'
 import type { Role, Token } from '../types'
 import { Badge } from '../ui/badge'
 import { Empty, Secret, Show, Trouble, useLoad } from '../ui/load'
+import { Table } from '../ui/table'
 import { roles } from './users'
 
 interface NewToken {
@@ -63,42 +64,27 @@ export function Tokens() {
 
 function List({ tokens, revoke }: { tokens: Token[]; revoke: (t: Token) => void }) {
   return (
-    <div class="scroll" role="region" aria-label="Tokens" tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th>Token</th>
-            <th>User</th>
-            <th>Role</th>
-            <th>Scopes</th>
-            <th>Expires</th>
-            <th>Last used</th>
-            <th>Actions</th>
-          </tr>
-        </thead>
-        <tbody>
-          {tokens.map((t) => (
-            <tr key={t.id} class={t.expired ? 'off' : ''}>
-              <td title={`created by ${t.created_by}, ${instant(t.created)}`}>
-                {t.name} <code>{t.id}</code>
-              </td>
-              <td>{t.user ?? 'service'}</td>
-              <td>{t.role}</td>
-              <td>{t.scopes.length > 0 ? t.scopes.join(', ') : 'all'}</td>
-              <td>
-                {t.expires ? instant(t.expires) : 'never'} {t.expired && <Badge kind="denied">expired</Badge>}
-              </td>
-              <td>{t.last_used ? instant(t.last_used) : 'never'}</td>
-              <td class="actions">
-                <button type="button" class="small" onClick={() => revoke(t)}>
-                  Revoke
-                </button>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table name="Tokens" columns={['Token', 'User', 'Role', 'Scopes', 'Expires', 'Last used', 'Actions']}>
+      {tokens.map((t) => (
+        <tr key={t.id} class={t.expired ? 'off' : ''}>
+          <td title={`created by ${t.created_by}, ${instant(t.created)}`}>
+            {t.name} <code>{t.id}</code>
+          </td>
+          <td>{t.user ?? 'service'}</td>
+          <td>{t.role}</td>
+          <td>{t.scopes.length > 0 ? t.scopes.join(', ') : 'all'}</td>
+          <td>
+            {t.expires ? instant(t.expires) : 'never'} {t.expired && <Badge kind="denied">expired</Badge>}
+          </td>
+          <td>{t.last_used ? instant(t.last_used) : 'never'}</td>
+          <td class="actions">
+            <button type="button" class="small" onClick={() => revoke(t)}>
+              Revoke
+            </button>
+          </td>
+        </tr>
+      ))}
+    </Table>
   )
 }
 

@@ -3,6 +3,7 @@ import { del, type Failure, post, put, session } from '../api'
 import { instant } from '../format'
 import type { Role, User } from '../types'
 import { Empty, Secret, Show, Trouble, useLoad } from '../ui/load'
+import { Table } from '../ui/table'
 
 // roles are what users and tokens can be, and what that means.
 export const roles: Record<Role, string> = {
@@ -55,24 +56,11 @@ type Run = (request: Promise<unknown>) => Promise<boolean>
 
 function List({ users, run }: { users: User[]; run: Run }) {
   return (
-    <div class="scroll" role="region" aria-label="Users" tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th>User</th>
-            <th>Role</th>
-            <th>Last login</th>
-            <th>Created</th>
-            <th>Actions</th>
-          </tr>
-        </thead>
-        <tbody>
-          {users.map((u) => (
-            <Row key={u.name} user={u} run={run} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table name="Users" columns={['User', 'Role', 'Last login', 'Created', 'Actions']}>
+      {users.map((u) => (
+        <Row key={u.name} user={u} run={run} />
+      ))}
+    </Table>
   )
 }
 

@@ -6,6 +6,7 @@ import { duration, time } from '../format'
 import { query } from '../request'
 import type { Verdict } from '../types'
 import { Answer, Badge } from './badge'
+import { Table } from './table'
 
 // Calls lists verdicts, newest first. Each can be opened to see every limit.
 export function Calls({ list }: { list: Verdict[] }) {
@@ -18,64 +19,51 @@ export function Calls({ list }: { list: Verdict[] }) {
     )
   }
   return (
-    <div class="scroll">
-      <table class="wide calls">
-        <thead>
-          <tr>
-            <th>When</th>
-            <th>Result</th>
-            <th>Rule</th>
-            <th>Request</th>
-            <th>Wait</th>
-          </tr>
-        </thead>
-        <tbody>
-          {list.map((v, i) => {
-            const id = v.at + i
-            return (
-              <>
-                <tr key={id}>
-                  <td>
-                    <button
-                      type="button"
-                      class="link"
-                      aria-expanded={open === id}
-                      onClick={() => setOpen(open === id ? '' : id)}
-                    >
-                      {time(v.at)}
-                    </button>
-                  </td>
-                  <td>
-                    <Answer allowed={v.allowed} />{' '}
-                    {v.reason !== 'ok' && v.reason !== 'over_limit' && (
-                      <Badge kind="plain">{v.reason.replaceAll('_', ' ')}</Badge>
-                    )}{' '}
-                    {v.quality !== 'exact' && <Badge kind="shadow">{v.quality}</Badge>}{' '}
-                    {v.shadow.map((s) => (
-                      <Badge key={s} kind="shadow">
-                        {s} would deny
-                      </Badge>
-                    ))}
-                  </td>
-                  <td>{v.rule}</td>
-                  <td class="cut">
-                    <code>{attributes(v.attributes)}</code>
-                  </td>
-                  <td>{v.allowed ? '' : duration(v.retry_after_ms)}</td>
-                </tr>
-                {open === id && (
-                  <tr key={`${id} more`}>
-                    <td colSpan={5}>
-                      <Detail verdict={v} />
-                    </td>
-                  </tr>
-                )}
-              </>
-            )
-          })}
-        </tbody>
-      </table>
-    </div>
+    <Table name="Requests" class="wide calls" columns={['When', 'Result', 'Rule', 'Request', 'Wait']}>
+      {list.map((v, i) => {
+        const id = v.at + i
+        return (
+          <>
+            <tr key={id}>
+              <td>
+                <button
+                  type="button"
+                  class="link"
+                  aria-expanded={open === id}
+                  onClick={() => setOpen(open === id ? '' : id)}
+                >
+                  {time(v.at)}
+                </button>
+              </td>
+              <td>
+                <Answer allowed={v.allowed} />{' '}
+                {v.reason !== 'ok' && v.reason !== 'over_limit' && (
+                  <Badge kind="plain">{v.reason.replaceAll('_', ' ')}</Badge>
+                )}{' '}
+                {v.quality !== 'exact' && <Badge kind="shadow">{v.quality}</Badge>}{' '}
+                {v.shadow.map((s) => (
+                  <Badge key={s} kind="shadow">
+                    {s} would deny
+                  </Badge>
+                ))}
+              </td>
+              <td>{v.rule}</td>
+              <td class="cut">
+                <code>{attributes(v.attributes)}</code>
+              </td>
+              <td>{v.allowed ? '' : duration(v.retry_after_ms)}</td>
+            </tr>
+            {open === id && (
+              <tr key={`${id} more`}>
+                <td colSpan={5}>
+                  <Detail verdict={v} />
+                </td>
+              </tr>
+            )}
+          </>
+        )
+      })}
+    </Table>
   )
 }
 

@@ -16,6 +16,22 @@ export function useFields<T extends Values>(initial: T) {
   return { values, field }
 }
 
+type Field = ReturnType<ReturnType<typeof useFields>['field']>
+
+// AlgorithmInput chooses one of several algorithms.
+export function AlgorithmInput({ of, field }: { of: readonly string[]; field: Field }) {
+  return (
+    <label>
+      Algorithm
+      <select {...field}>
+        {of.map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
 export interface LogChoice {
   file: File | undefined
   format: string
