@@ -90,6 +90,8 @@ func measure(ctx context.Context, name string, o options, stderr *os.File) (repo
 		return memory.Measure(memory.Options{Keys: s.memoryKeys, Cell: s.memoryCell, Repeat: o.repeat, Stderr: stderr})
 	case "keys":
 		return keys.Measure(keys.Options{Keys: s.weighedKeys, MaxBytes: 8 << 30, Stderr: stderr})
+	case "huge":
+		return keys.MeasureHuge(keys.Options{Keys: o.keys, Cell: s.doorsCell, Stderr: stderr})
 	case "guards":
 		return guards.Measure(ctx, guards.Options{Keys: s.guardedKeys, Cell: s.redisCell, Repeat: o.repeat, Stderr: stderr})
 	case "redis":

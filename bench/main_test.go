@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(o.only, benchmarks()) || o.sizes != full || o.repeat != fullRepeat || o.output != "text" {
+	if !slices.Equal(o.only, ordinary()) || o.sizes != full || o.repeat != fullRepeat || o.output != "text" {
 		t.Errorf("without flags: %+v; want everything, in full", o)
 	}
 	o, err = parse([]string{"-quick", "-only", "keys, memory", "-o", "json"}, io.Discard)
@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 	if !slices.Equal(o.only, []string{"keys", "memory"}) || o.sizes != small || o.repeat != smallRepeat || o.output != "json" {
 		t.Errorf("quick: %+v", o)
 	}
-	for _, args := range [][]string{{"-only", "speed"}, {"-only", ""}, {"-o", "xml"}, {"-repeat", "-1"}, {"more"}, {"-nonsense"}, {"-quick", "-save"}} {
+	for _, args := range [][]string{{"-only", "speed"}, {"-only", ""}, {"-o", "xml"}, {"-repeat", "-1"}, {"more"}, {"-nonsense"}, {"-quick", "-save"}, {"-keys", "5"}} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%q was accepted", args)
 		}

@@ -15,6 +15,8 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
   memory   nanoseconds per decision in process memory: one hot key, a million keys
            uniform and zipf, and all denied, on one and two cores
   keys     bytes per key, and the time of a full garbage collection, at ten million keys
+  huge     500 million keys in one process, or -keys: insert rate, bytes per key, decisions,
+           garbage collection; needs 20 GiB, and runs only if it is asked for
   redis    decisions a second, latency and server CPU with 1, 64 and 512 callers, and
            Redis memory per key
   latency  calls on a fixed schedule at half of the saturation rate, and one script
@@ -54,6 +56,7 @@ type options struct {
 	quick  bool
 	output string
 	repeat int
+	keys   int  // of huge
 	save   bool // into resultsDir, and write the documents
 	readme bool // only write the documents
 	sizes  workSizes
@@ -116,7 +119,12 @@ const (
 )
 
 func benchmarks() []string {
-	return []string{"memory", "keys", "redis", "latency", "hot", "guards", "rules", "entitlements", "doors", "envoy"}
+	return []string{"memory", "keys", "huge", "redis", "latency", "hot", "guards", "rules", "entitlements", "doors", "envoy"}
+}
+
+// ordinary are the benchmarks that any machine can run.
+func ordinary() []string {
+	return slices.DeleteFunc(benchmarks(), func(name string) bool { return name == "huge" })
 }
 
 func parse(args []string, usage io.Writer) (options, error) {
@@ -128,7 +136,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 		fmt.Fprint(usage, help)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&only, "only", strings.Join(benchmarks(), ","), "`benchmarks` to run, comma-separated")
+	flags.StringVar(&only, "only", strings.Join(ordinary(), ","), "`benchmarks` to run, comma-separated")
+	flags.IntVar(&o.keys, "keys", 500_000_000, "`keys` of the benchmark huge")
 	flags.BoolVar(&o.quick, "quick", false, "small sizes and short cells")
 	flags.StringVar(&o.output, "o", "text", "output `format`: text or json")
 	flags.IntVar(&o.repeat, "repeat", 0, fmt.Sprintf("interleaved repeats per figure (default %d, quick %d)", fullRepeat, smallRepeat))
@@ -152,6 +161,9 @@ func parse(args []string, usage io.Writer) (options, error) {
 	}
 	if o.save && o.quick {
 		return o, errors.New("-save with -quick: a quick run shows that everything works, not how fast it is")
+	}
+	if o.keys < 1000 {
+		return o, fmt.Errorf("-keys %d: want at least 1000", o.keys)
 	}
 	if o.repeat < 0 {
 		return o, fmt.Errorf("-repeat %d: want at least 1", o.repeat)

@@ -55,6 +55,10 @@ var comparisons = []comparison{
 	{"the same, 32 at a time, one core", "memory", "Nanoseconds per decision", "uniform, 1 core", batched, nil},
 	{"bytes per key, ten million keys, resident", "keys", "Bytes per key", "resident", bucket, nil},
 	{"full garbage collection, ten million keys", "keys", "Bytes per key", "full GC", bucket, nil},
+	{"", "huge", "Filling", "process", bucket, nil},
+	{"", "huge", "Filling", "inserts, all cores", bucket, nil},
+	{"", "huge", "Filling", "decision, 1 core", bucket, nil},
+	{"", "huge", "Filling", "longest GC pause", bucket, nil},
 }
 
 // generated are the documents with generated parts: the file, the name of its markers, and what is between them.
@@ -126,8 +130,8 @@ func (c *comparison) line(s *report.Section) (string, error) {
 		return "", err
 	}
 	peers := c.peers
-	if peers == nil {
-		peers = []string{t.BestPeer(column)}
+	if best := t.BestPeer(column); peers == nil && best != "" {
+		peers = []string{best}
 	}
 	unit := strings.Split(t.Columns[column].Unit, "/key")[0]
 	figure := func(row string) string {
@@ -149,7 +153,11 @@ func (c *comparison) line(s *report.Section) (string, error) {
 		}
 		beside, ratios = append(beside, figure(peer)+" "+peer), append(ratios, text)
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s |\n", c.what, figure(c.ours), strings.Join(beside, "; "), strings.Join(ratios, "; ")), nil
+	what := c.what
+	if what == "" {
+		what = s.Title + ": " + c.column
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s |\n", what, figure(c.ours), strings.Join(beside, "; "), strings.Join(ratios, "; ")), nil
 }
 
 // provenance says where and when each section was measured, those of one run together.

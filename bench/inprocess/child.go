@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 )
 
 // childVariable is the environment variable that names the contestant a child runs.
@@ -109,14 +110,23 @@ func (s *server) open(l Limit) (err error) {
 }
 
 func (s *server) fill(keys span) error {
-	for i := keys.From; i < keys.To; i++ {
-		if err := s.limiter.Warm(keyOf(i)); err != nil {
-			return fmt.Errorf("warm key %d: %w", i, err)
-		}
+	parts := min(runtime.GOMAXPROCS(0), keys.To-keys.From)
+	failed := make([]error, parts)
+	var all sync.WaitGroup
+	for part := range parts {
+		all.Go(func() {
+			for i := keys.From + part; i < keys.To && failed[part] == nil; i += parts {
+				if err := s.limiter.Warm(keyOf(i)); err != nil {
+					failed[part] = fmt.Errorf("warm key %d: %w", i, err)
+				}
+			}
+		})
 	}
+	all.Wait()
 	s.filled = keys.To
+	clear(s.traffic)
 	runtime.GC() // the next run must not pay for collecting the garbage of filling
-	return nil
+	return errors.Join(failed...)
 }
 
 func (s *server) run(r Run) (RunResult, error) {

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/memstore"
 )
 
 // A Limit is what every contestant enforces: Count at once, and again after Window.
 type Limit struct {
-	Count  int64
-	Window time.Duration
+	Count    int64
+	Window   time.Duration
+	MaxBytes int64 // of our store; 0: its default
 }
 
 // Roomy is a limit that no benchmark exhausts. It is the largest that all contestants support.
@@ -35,8 +37,8 @@ type Limiter interface {
 	Close() error
 }
 
-// sizedLimiter is a limiter that knows how many bytes it uses.
-type sizedLimiter interface{ Bytes() int64 }
+// sizedLimiter is a limiter that knows how many keys it has, and how many bytes it uses.
+type sizedLimiter interface{ Stats() memstore.Stats }
 
 // A Contestant is a way of limiting in process memory.
 type Contestant struct {

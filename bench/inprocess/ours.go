@@ -15,7 +15,7 @@ import (
 func ours() []Contestant {
 	one := func(a penstock.Algorithm) Contestant {
 		return Contestant{"penstock " + a.String(), report.Ours, func(l Limit) (Limiter, error) {
-			return openPenstock(penstock.Limit{Algorithm: a, Count: l.Count, Window: l.Window})
+			return openPenstock(l, penstock.Limit{Algorithm: a, Count: l.Count, Window: l.Window})
 		}}
 	}
 	return []Contestant{
@@ -24,7 +24,7 @@ func ours() []Contestant {
 		one(penstock.FixedWindow),
 		{Batched, report.Ours, openBatched},
 		{"penstock two limits per call", report.Ours, func(l Limit) (Limiter, error) {
-			return openPenstock(
+			return openPenstock(l,
 				penstock.Limit{Algorithm: penstock.TokenBucket, Count: l.Count, Window: l.Window},
 				penstock.Limit{Algorithm: penstock.FixedWindow, Count: l.Count, Window: 24 * time.Hour},
 			)
@@ -39,17 +39,17 @@ type penstockLimiter struct {
 	count   int64
 }
 
-func openPenstock(limits ...penstock.Limit) (Limiter, error) {
-	store, err := memstore.New(memstore.Options{})
+func openPenstock(l Limit, limits ...penstock.Limit) (Limiter, error) {
+	store, err := memstore.New(memstore.Options{MaxBytes: l.MaxBytes})
 	if err != nil {
 		return nil, err
 	}
 	options := make([]penstock.Option, len(limits))
-	for i, l := range limits {
-		options[i] = l
+	for i, limit := range limits {
+		options[i] = limit
 	}
 	limiter, err := penstock.New(store, options...)
-	return &penstockLimiter{store, limiter, limits[0].Count}, err
+	return &penstockLimiter{store, limiter, l.Count}, err
 }
 
 func (p *penstockLimiter) Caller() TakeFunc {
@@ -69,8 +69,8 @@ func (p *penstockLimiter) Warm(key string) error {
 	return err
 }
 
-func (p *penstockLimiter) Bytes() int64 { return p.store.Stats().Bytes }
-func (p *penstockLimiter) Close() error { return p.store.Close() }
+func (p *penstockLimiter) Stats() memstore.Stats { return p.store.Stats() }
+func (p *penstockLimiter) Close() error          { return p.store.Close() }
 
 // Batched is our row in which requests come in batches, as over an API that accepts lists.
 const Batched = "penstock token_bucket, 32 at a time"
@@ -100,8 +100,6 @@ func (p batchedLimiter) Warm(key string) error {
 	ticket, out := p.ticket(key, max(1, p.meter.Capacity/2)), storage.Outcome{}
 	return p.Take(context.Background(), &ticket, &out)
 }
-
-func (p batchedLimiter) Bytes() int64 { return p.Stats().Bytes }
 
 // Caller collects requests and decides them together. For each request it returns the decision at the same place
 // of the previous batch; the first batch is decided one by one.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -91,23 +92,31 @@ func call(take TakeFunc, t traffic, from int, until time.Time) (calls, allowed i
 type Weight struct {
 	Heap     int64 // bytes in use on the garbage-collected heap
 	Resident int64 // resident memory of the process in bytes, including mapped memory; 0 if unknown
+	Process  int64 // resident memory of the whole process
 	Own      int64 // bytes as the limiter counts them; 0 if it does not
+	Keys     int64 // that have a counter of their own; 0 if it does not say
 	GC       []time.Duration
+	Pause    time.Duration // the longest of the last 256 pauses of the garbage collector
 }
 
 // weigh returns the memory used since the start of the process, and times full collections.
 func weigh(l Limiter, empty Weight, collections int) Weight {
 	w := footprint()
 	w.Heap -= empty.Heap
+	w.Process = w.Resident
 	w.Resident -= empty.Resident
 	if s, ok := l.(sizedLimiter); ok {
-		w.Own = s.Bytes()
+		stats := s.Stats()
+		w.Own, w.Keys = stats.Bytes, stats.Keys-stats.Shared
 	}
 	for range collections {
 		start := time.Now()
 		runtime.GC()
 		w.GC = append(w.GC, time.Since(start))
 	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	w.Pause = time.Duration(slices.Max(m.PauseNs[:]))
 	runtime.KeepAlive(l)
 	return w
 }

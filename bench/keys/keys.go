@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/penstock-io/penstock/bench/inprocess"
 	"github.com/penstock-io/penstock/bench/report"
@@ -15,6 +16,7 @@ import (
 // Options configure how much is measured.
 type Options struct {
 	Keys     int
+	Cell     time.Duration
 	MaxBytes int64    // contestants that would need more are skipped
 	Stderr   *os.File // for progress
 }

@@ -1,9 +1,11 @@
 package keys
 
 import (
+	"math"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock-io/penstock/bench/inprocess"
 	"github.com/penstock-io/penstock/bench/report"
@@ -50,5 +52,20 @@ func TestContestantsThatNeedTooMuchAreLeftOut(t *testing.T) {
 		if g.Verdict() != "not measured" {
 			t.Errorf("goal %q is %s", g.Name, g.Verdict())
 		}
+	}
+}
+
+func TestHuge(t *testing.T) {
+	s, err := MeasureHuge(Options{Keys: 50_000, Cell: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range s.Tables[0].Rows[0].Values {
+		if !(v > 0) && !math.IsNaN(v) { // not every system reports resident memory
+			t.Errorf("%s: %v, want more than 0", s.Tables[0].Columns[i].Name, v)
+		}
+	}
+	if _, err := MeasureHuge(Options{Keys: 1 << 57}); err == nil || !strings.Contains(err.Error(), "choose fewer with -keys") {
+		t.Errorf("more keys than there is memory for: %v", err)
 	}
 }
