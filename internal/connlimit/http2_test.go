@@ -68,7 +68,7 @@ func (c *http2Conn) read(piece int) {
 	}
 }
 
-func (s *http2Stand) idleConns() int { return s.Listener.(*Listener).idle.Len() }
+func (s *http2Stand) idleConns() int { return s.Listener.(*Listener).idle.len() }
 
 func TestHTTP2CountsRequestsUnderWay(t *testing.T) {
 	for _, piece := range []int{1, 7, 9, 100, 1 << 20} {
@@ -223,7 +223,7 @@ func TestHTTP2OverTLS(t *testing.T) {
 		t.Errorf("%d bytes are counted, want %d", c.held(), want)
 	}
 	c.end(1)
-	if bounded.idle.Len() != 1 || !Admitted(c) {
+	if bounded.idle.len() != 1 || !Admitted(c) {
 		t.Error("the listener below does not know the connection")
 	}
 	c.Close()

@@ -53,7 +53,7 @@ type Listener struct {
 	open    int  // not counting those on the reserve
 	waiting bool // Accept waits for a connection to be closed
 	clients map[netip.Prefix]*client
-	idle    *list.List // of *conn, longest idle first
+	idle    queue      // longest idle first
 	reserve *list.List // of *conn, oldest first
 }
 
@@ -62,7 +62,7 @@ type client struct {
 	prefix netip.Prefix
 	conns  int
 	open   int // not counting those on the reserve
-	idle   *list.List
+	idle   queue
 }
 
 // A conn is an accepted connection.
@@ -73,14 +73,15 @@ type conn struct {
 	admitted atomic.Bool // it is not on the reserve
 
 	closed           bool
-	inAll, inClients *list.Element // in the lists of idle connections; nil: not idle
+	idle             bool
+	inAll, inClients links // in the queues of idle connections
 	inReserve        *list.Element
 	wake             chan struct{} // closed when a connection that waits to be admitted is admitted or closed
 }
 
 // New bounds a listener.
 func New(l net.Listener, o Options) *Listener {
-	b := &Listener{Listener: l, options: o, clients: map[netip.Prefix]*client{}, idle: list.New(), reserve: list.New()}
+	b := &Listener{Listener: l, options: o, clients: map[netip.Prefix]*client{}, idle: queue{links: inAll}, reserve: list.New()}
 	b.changed = sync.NewCond(&b.mu)
 	return b
 }
@@ -115,7 +116,7 @@ func (l *Listener) await() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.options.Reserve == 0 && l.full() && !l.closed {
-		if l.closeOldest(l.idle) {
+		if l.closeOldest(&l.idle) {
 			continue
 		}
 		l.waiting = true
@@ -156,7 +157,7 @@ func (l *Listener) take(accepted net.Conn) *conn {
 func (l *Listener) clientOf(prefix netip.Prefix) *client {
 	of := l.clients[prefix]
 	if of == nil {
-		of = &client{prefix: prefix, idle: list.New()}
+		of = &client{prefix: prefix, idle: queue{links: inClients}}
 		l.clients[prefix] = of
 	}
 	return of
@@ -170,7 +171,7 @@ func (l *Listener) hasShare(c *conn) bool {
 // admit counts the connection towards Max, if there is room or an idle connection can be closed for it. The lock must
 // be held, as for all functions below.
 func (l *Listener) admit(c *conn) bool {
-	if l.hasShare(c) && !l.closeOldest(c.client.idle) || l.full() && !l.closeOldest(l.idle) {
+	if l.hasShare(c) && !l.closeOldest(&c.client.idle) || l.full() && !l.closeOldest(&l.idle) {
 		return false
 	}
 	l.open++
@@ -184,10 +185,10 @@ func (l *Listener) admit(c *conn) bool {
 }
 
 // closeOldest closes the connection that has been idle longest. It returns false if there is none.
-func (l *Listener) closeOldest(idle *list.List) bool {
-	oldest := idle.Front()
+func (l *Listener) closeOldest(idle *queue) bool {
+	oldest := idle.first
 	if oldest != nil {
-		l.drop(oldest.Value.(*conn))
+		l.drop(oldest)
 	}
 	return oldest != nil
 }
@@ -245,14 +246,15 @@ func (l *Listener) ConnState(of net.Conn, state http.ConnState) {
 	switch {
 	case state != http.StateIdle:
 		c.notIdle()
-	case c.closed || !c.admitted.Load() || c.inAll != nil:
+	case c.closed || !c.admitted.Load() || c.idle:
 	case l.waiting || l.reserveWaits():
 		l.drop(c)
 		l.admitWaiting()
 	default:
-		c.inAll = l.idle.PushBack(c)
+		c.idle = true
+		l.idle.push(c)
 		if c.client != nil {
-			c.inClients = c.client.idle.PushBack(c)
+			c.client.idle.push(c)
 		}
 	}
 }
@@ -269,15 +271,16 @@ func inner(of net.Conn) *conn {
 	return c
 }
 
-// notIdle removes the connection from the lists of idle ones.
+// notIdle removes the connection from the queues of idle ones.
 func (c *conn) notIdle() {
-	if c.inAll != nil {
-		c.listener.idle.Remove(c.inAll)
+	if !c.idle {
+		return
 	}
-	if c.inClients != nil {
-		c.client.idle.Remove(c.inClients)
+	c.idle = false
+	c.listener.idle.remove(c)
+	if c.client != nil {
+		c.client.idle.remove(c)
 	}
-	c.inAll, c.inClients = nil, nil
 }
 
 // Close closes the connection and makes room for another one.
