@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 // Status returns the HTTP status of a denied request: 429, 403 if it is on the deny list or a rule cannot be
@@ -22,7 +23,7 @@ func Status(v *penstock.Verdict) int {
 
 // Detail returns the sentence that tells the client of a denied request why it was denied and what to do.
 // [Writer.Deny] writes it into the body.
-func Detail(v *penstock.Verdict) string { return denial(v).Detail }
+func Detail(v *penstock.Verdict) string { return string(denial(v, nil).Detail) }
 
 // Deny answers a denied request: with a problem document (RFC 9457), or with a page if the client prefers
 // that. It repeats nothing that the client sent.
@@ -33,9 +34,15 @@ func (w *Writer) Deny(rw http.ResponseWriter, req *http.Request, v *penstock.Ver
 // DenyWith is Deny with another status, for proxies that understand only some. The header X-Penstock-Status
 // then has the true one; the body does not change.
 func (w *Writer) DenyWith(rw http.ResponseWriter, req *http.Request, v *penstock.Verdict, status int) {
+	m := messages.Get().(*message)
+	defer messages.Put(m)
+	p := denial(v, m.detail[:0])
+	m.detail = p.Detail[:0]
+	if whole, ok := rw.(problem.WholeWriter); ok && status == p.Status && !w.legacy && m.writeTo(whole, w, req, v, &p) {
+		return
+	}
 	h := rw.Header()
 	w.Headers(h, v)
-	p := denial(v)
 	if status != p.Status {
 		h.Set("X-Penstock-Status", strconv.Itoa(p.Status))
 	}
@@ -46,18 +53,18 @@ func (w *Writer) DenyWith(rw http.ResponseWriter, req *http.Request, v *penstock
 func (w *Writer) unavailable(rw http.ResponseWriter, req *http.Request, why string) {
 	v := &penstock.Verdict{Reason: penstock.ReasonStoreError}
 	w.Headers(rw.Header(), v)
-	p := denial(v)
-	p.Detail = string(appendAdvice([]byte(why+"; "), v))
+	p := denial(v, nil)
+	p.Detail = appendAdvice([]byte(why+"; "), v)
 	p.write(rw, req, p.Status)
 }
 
 // Refuse answers a request that [Reader.Read] could not read, or that could not be decided: with the status
 // of a [*RequestError], otherwise 400.
 func (w *Writer) Refuse(rw http.ResponseWriter, req *http.Request, err error) {
-	p := denialBody{Type: "about:blank", Status: http.StatusBadRequest, Detail: "The request is invalid.", Error: "bad_request"}
+	p := denialBody{Type: "about:blank", Status: http.StatusBadRequest, Detail: []byte("The request is invalid."), Error: "bad_request"}
 	var bad *RequestError
 	if errors.As(err, &bad) {
-		p.Status, p.Detail = bad.Status, "The request was rejected: "+bad.Detail+"."
+		p.Status, p.Detail = bad.Status, []byte("The request was rejected: "+bad.Detail+".")
 	}
 	if p.Status == http.StatusUnauthorized {
 		rw.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
@@ -69,14 +76,15 @@ func (w *Writer) Refuse(rw http.ResponseWriter, req *http.Request, err error) {
 
 const problemTypes = "https://iana.org/assignments/http-problem-types"
 
-func denial(v *penstock.Verdict) denialBody {
+// denial returns the body for a denied request. Its detail is appended to the buffer.
+func denial(v *penstock.Verdict, detail []byte) denialBody {
 	p := denialBody{Status: Status(v), Limits: v.Limits}
 	switch {
 	case p.Status == http.StatusForbidden:
 		p.Type, p.Title, p.Error, p.Message = "about:blank", "Forbidden", "forbidden", "Access denied."
-		p.Detail = "Access denied."
+		p.Detail = append(detail, "Access denied."...)
 		if v.Reason == penstock.ReasonRuleError {
-			p.Detail = "A rule cannot be evaluated for this request."
+			p.Detail = append(detail, "A rule cannot be evaluated for this request."...)
 		}
 		return p
 	case p.Status == http.StatusServiceUnavailable:
@@ -96,8 +104,7 @@ func denial(v *penstock.Verdict) denialBody {
 	if wait, ok := retryAfter(v); ok {
 		p.Wait = wait
 	}
-	var buffer [256]byte
-	p.Detail = string(appendAdvice(append(appendCause(buffer[:0], v), "; "...), v))
+	p.Detail = appendAdvice(append(appendCause(detail, v), "; "...), v)
 	return p
 }
 

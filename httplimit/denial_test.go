@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 func overLimit() *penstock.Verdict {
@@ -169,7 +170,7 @@ func TestRefuse(t *testing.T) {
 	} {
 		rec := httptest.NewRecorder()
 		newWriter(t).Refuse(rec, request("/"), test.err)
-		var body denialBody
+		var body problem.Document
 		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil || rec.Code != test.status || body.Status != test.status || body.Detail != test.detail {
 			t.Errorf("%d %s, %v", rec.Code, rec.Body, err)
 		}

@@ -42,7 +42,7 @@ var pagePolicy = func() []string {
 }()
 
 func (p *denialBody) appendPage(b []byte) []byte {
-	return fmt.Appendf(b, page, html.EscapeString(p.Message), pageStyle, html.EscapeString(p.Detail), html.EscapeString(p.Title), p.Status)
+	return fmt.Appendf(b, page, html.EscapeString(p.Message), pageStyle, html.EscapeString(string(p.Detail)), html.EscapeString(p.Title), p.Status)
 }
 
 // prefersPage reports whether a client prefers HTML to JSON. Without a preference it gets JSON.

@@ -17,7 +17,7 @@ import (
 type denialBody struct {
 	Type, Title    string // constant text, as are Error and Message
 	Status         int
-	Detail         string // may contain names that the operator chose
+	Detail         []byte // may contain names that the operator chose
 	Error, Message string
 	Limits         []penstock.LimitVerdict // those that deny are listed
 	Wait           time.Duration           // until the client may retry; penstock.Never: it cannot; 0: unknown
@@ -82,10 +82,10 @@ func (p *denialBody) appendViolated(b []byte) []byte {
 	return b
 }
 
-func appendText(b []byte, s string) []byte {
+func appendText[T string | []byte](b []byte, s T) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // marshalling a string cannot fail
+			quoted, _ := json.Marshal(string(s)) // marshalling a string cannot fail
 			return append(b, quoted...)
 		}
 	}

@@ -23,6 +23,11 @@ func TestProblemIsJSON(t *testing.T) {
 }
 
 func randomProblem(random *rand.Rand) denialBody {
+	v := randomDenial(random)
+	return denial(&v, nil)
+}
+
+func randomDenial(random *rand.Rand) penstock.Verdict {
 	v := penstock.Verdict{Rule: randomName(random)}
 	v.Reason = []penstock.Reason{penstock.ReasonOverLimit, penstock.ReasonBanned, penstock.ReasonDenyList, penstock.ReasonStoreError}[random.IntN(4)]
 	v.Decision.RetryAfter = []time.Duration{penstock.Never, 0, 1, time.Millisecond, 11740 * time.Millisecond, 1 << 60}[random.IntN(6)]
@@ -32,7 +37,7 @@ func randomProblem(random *rand.Rand) denialBody {
 		l.Limit, l.Window, l.Allowed = random.Int64N(3), time.Minute, random.IntN(3) == 0
 		v.Limits = append(v.Limits, l)
 	}
-	return denial(&v)
+	return v
 }
 
 // randomName is an arbitrary name, as an operator or a remote decider may choose.
@@ -58,7 +63,7 @@ func marshalled(t *testing.T, p *denialBody) string {
 		Seconds  any      `json:"retry_after_seconds,omitempty"`
 		Millis   any      `json:"retry_after_ms,omitempty"`
 	}
-	said.Type, said.Title, said.Status, said.Detail, said.Error, said.Message = p.Type, p.Title, p.Status, p.Detail, p.Error, p.Message
+	said.Type, said.Title, said.Status, said.Detail, said.Error, said.Message = p.Type, p.Title, p.Status, string(p.Detail), p.Error, p.Message
 	for _, l := range p.Limits {
 		if !l.Shadow && !l.Allowed {
 			said.Violated = append(said.Violated, l.Policy)

@@ -3,6 +3,8 @@ package gateway
 import (
 	"net/http"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 // A client that reads slowly holds a connection to a server. So each write has its own deadline: a stream may last
@@ -54,6 +56,17 @@ func (w *pacedWriter) WriteHeader(status int) {
 	w.wait()
 	w.ResponseWriter.WriteHeader(status)
 	w.waited()
+}
+
+// WriteWhole implements problem.WholeWriter if the response behind it does. The limiter does not say how long the
+// client may take.
+func (w *pacedWriter) WriteWhole(status int, fields []problem.Field, body []byte, _ time.Duration) bool {
+	whole, ok := w.ResponseWriter.(problem.WholeWriter)
+	if !ok {
+		return false
+	}
+	w.exchange.body.Respond(w.Header())
+	return whole.WriteWhole(status, fields, body, w.patience)
 }
 
 func (w *pacedWriter) Write(p []byte) (int, error) {

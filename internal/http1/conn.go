@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -34,9 +35,12 @@ type conn struct {
 	from, to int       // buffer[from:to] was read and is not served
 	watcher  *watcher  // nil: the serving goroutine reads
 	last     *response // whose memory can be used again; nil: none
+	memory   fields    // of the last request, if it can be used again
 
-	headUntil             time.Time // deadline of the current head; zero: none
-	readUntil, writeUntil time.Time // deadlines of the connection, if they are known; zero: none
+	now                   time.Time     // when the last response was written; zero: not known
+	headUntil             time.Time     // deadline of the current head; zero: none
+	readUntil, writeUntil time.Time     // deadlines of the connection, if they are known; zero: none
+	writeSlack            time.Duration // by how much writeUntil may differ from what it should be
 }
 
 // serve serves requests until the connection ends or is handed over.
@@ -55,15 +59,13 @@ func (c *conn) serve() {
 		if err != nil || !c.activate() {
 			return
 		}
-		ctx := &requestContext{parent: c.server.context, conn: c}
-		req := new(http.Request).WithContext(ctx)
-		if n == 0 || !parse(string(c.buffer[c.from:c.from+n]), req) {
+		r := newRequest(c)
+		if n == 0 || !r.parse(string(c.buffer[c.from:c.from+n])) {
 			handed = c.handOver()
 			return
 		}
 		c.from += n
-		req.RemoteAddr = c.remote
-		if !c.answer(ctx, req) {
+		if !c.answer(r) {
 			return
 		}
 		c.rest()
@@ -75,6 +77,11 @@ func (c *conn) readHead() (int, error) {
 	if c.from == c.to {
 		c.from, c.to = 0, 0
 		c.awaitHead()
+		if c.state.Load() == idle {
+			// Under load other connections are served first. The next request is often there afterwards, which
+			// saves an attempt to read, waiting for the poller and waking up.
+			runtime.Gosched()
+		}
 		var err error
 		if c.to, err = c.Conn.Read(c.buffer[:]); c.to == 0 && err != nil {
 			return 0, err
@@ -96,7 +103,11 @@ func (c *conn) awaitHead() {
 		c.limitRead(time.Time{})
 		return
 	}
-	until := time.Now().Add(limit)
+	if c.now.IsZero() {
+		c.now = time.Now()
+	}
+	until := c.now.Add(limit)
+	c.now = time.Time{}
 	if !isIdle {
 		c.headUntil = until
 	} else if !c.readUntil.IsZero() && until.Sub(c.readUntil) <= limit/16 {
@@ -137,10 +148,11 @@ func (c *conn) rest() {
 }
 
 // answer calls the handler, and reports whether the connection can serve another request.
-func (c *conn) answer(ctx *requestContext, req *http.Request) (reusable bool) {
-	w := newResponse(c, ctx, req)
+func (c *conn) answer(r *request) (reusable bool) {
+	w := newResponse(c, r)
+	c.now = time.Time{}
 	defer func() {
-		ctx.end()
+		r.ctx.end()
 		c.unwatch()
 		if p := recover(); p != nil {
 			if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
@@ -150,8 +162,8 @@ func (c *conn) answer(ctx *requestContext, req *http.Request) (reusable bool) {
 		}
 		w.release()
 	}()
-	c.server.options.Handler.ServeHTTP(w, req)
-	ctx.end()
+	c.server.options.Handler.ServeHTTP(w, &r.Request)
+	r.ctx.end()
 	return w.finish()
 }
 

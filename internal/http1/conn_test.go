@@ -216,12 +216,18 @@ func TestPanic(t *testing.T) {
 
 // Shutdown closes idle connections at once, and others after their response, which says so.
 func TestShutdown(t *testing.T) {
+	t.Run("in parts", func(t *testing.T) { testShutdown(t, func(http.ResponseWriter) {}) })
+	t.Run("whole", func(t *testing.T) { testShutdown(t, writeWhole) })
+}
+
+func testShutdown(t *testing.T, respond func(http.ResponseWriter)) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
-	s := start(t, http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+	s := start(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == "/wait" {
 			begun <- struct{}{}
 			<-goOn
 		}
+		respond(w)
 	}), nil)
 	idle, fromIdle := dial(t, s.addr)
 	send(t, idle, get)

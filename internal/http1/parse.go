@@ -21,6 +21,30 @@ func headLength(b []byte) int {
 	return 0
 }
 
+// A request is a request and the memory for its parts.
+type request struct {
+	http.Request
+	url    url.URL
+	ctx    requestContext
+	memory fields
+}
+
+// fields are the memory for a header.
+type fields struct {
+	header http.Header
+	lines  []string
+}
+
+// newRequest returns a request without a head. It reuses the memory of the last one's header, unless something may
+// still use that. Everything else is new: a context that was kept stays one of a request that has ended.
+func newRequest(c *conn) *request {
+	r := &request{ctx: requestContext{parent: c.server.context, conn: c}, memory: c.memory}
+	c.memory = fields{}
+	r.Request = *r.WithContext(&r.ctx)
+	r.RemoteAddr = c.remote
+	return r
+}
+
 // parse fills in the request with a head, which ends with its empty line. It returns false, and may have changed the
 // request, if the head is not one of a common request:
 //
@@ -28,17 +52,17 @@ func headLength(b []byte) int {
 //   - lines end with CR LF; each is a name, a colon and a value of printable ASCII, and none is continued
 //   - exactly one Host, of letters, digits and . - _ : [ ]
 //   - no header about a body, the connection or the protocol, except Connection: keep-alive
-func parse(head string, req *http.Request) bool {
+func (r *request) parse(head string) bool {
 	line, rest, ok := strings.Cut(head, "\r\n")
-	if !ok || !parseRequestLine(line, req) {
+	if !ok || !r.parseRequestLine(line) {
 		return false
 	}
-	req.Proto, req.ProtoMajor, req.ProtoMinor = "HTTP/1.1", 1, 1
-	req.Body = http.NoBody
-	return parseFields(rest, req)
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	r.Body = http.NoBody
+	return r.parseFields(rest)
 }
 
-func parseRequestLine(line string, req *http.Request) bool {
+func (r *request) parseRequestLine(line string) bool {
 	method, rest, _ := strings.Cut(line, " ")
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete:
@@ -49,19 +73,19 @@ func parseRequestLine(line string, req *http.Request) bool {
 	if !isHTTP11 || target == "" || target[0] != '/' {
 		return false
 	}
-	req.Method, req.RequestURI = method, target
-	req.URL = parseTarget(target)
-	return req.URL != nil
+	r.Method, r.RequestURI = method, target
+	r.URL = &r.url
+	return r.parseTarget(target)
 }
 
-// parseTarget returns the URL that net/http makes of the target, or nil. A path of plain characters is its own escaped
+// parseTarget sets the URL to the one that net/http makes of the target. A path of plain characters is its own escaped
 // form.
-func parseTarget(target string) *url.URL {
+func (r *request) parseTarget(target string) bool {
 	plain, query := len(target), -1
 	for i := range len(target) {
 		switch c := target[i]; {
 		case c <= ' ' || c >= 0x7f || c == '#':
-			return nil
+			return false
 		case c == '?' && query < 0:
 			query = i
 		case query < 0 && !isPlain(c):
@@ -72,13 +96,15 @@ func parseTarget(target string) *url.URL {
 	case query == len(target)-1, plain < len(target):
 		u, err := url.ParseRequestURI(target)
 		if err != nil {
-			return nil
+			return false
 		}
-		return u
+		r.url = *u
 	case query < 0:
-		return &url.URL{Path: target}
+		r.url.Path = target
+	default:
+		r.url.Path, r.url.RawQuery = target[:query], target[query+1:]
 	}
-	return &url.URL{Path: target[:query], RawQuery: target[query+1:]}
+	return true
 }
 
 // isPlain reports whether a path contains c as it is: unreserved characters and slashes.
@@ -87,20 +113,20 @@ func isPlain(c byte) bool {
 }
 
 // parseFields parses the header lines, up to and with the empty line.
-func parseFields(rest string, req *http.Request) bool {
+func (r *request) parseFields(rest string) bool {
 	n := strings.Count(rest, "\r\n") - 1
 	if n < 1 || n > maxFields {
 		return false
 	}
-	values := make([]string, n)
-	req.Header = make(http.Header, n)
+	lines := r.memory.begin(n)
+	r.Header = r.memory.header
 	for {
 		line, after, ok := strings.Cut(rest, "\r\n")
 		if !ok {
 			return false
 		}
 		if line == "" {
-			return after == "" && req.Host != ""
+			return after == "" && r.Host != ""
 		}
 		name, value, ok := parseField(line)
 		if !ok {
@@ -108,25 +134,38 @@ func parseFields(rest string, req *http.Request) bool {
 		}
 		switch name {
 		case "Host":
-			if req.Host != "" || !isHost(value) {
+			if r.Host != "" || !isHost(value) {
 				return false
 			}
-			req.Host = value
+			r.Host = value
 		case "Connection":
 			if !strings.EqualFold(value, "keep-alive") {
 				return false
 			}
 			fallthrough
 		default:
-			if lines := req.Header[name]; lines != nil {
-				req.Header[name] = append(lines, value)
+			if same := r.Header[name]; same != nil {
+				r.Header[name] = append(same, value)
 				break
 			}
-			values[0] = value
-			req.Header[name], values = values[:1:1], values[1:]
+			lines[0] = value
+			r.Header[name], lines = lines[:1:1], lines[1:]
 		}
 		rest = after
 	}
+}
+
+// begin empties the header, and returns the memory for n lines.
+func (f *fields) begin(n int) []string {
+	if f.header == nil {
+		f.header = make(http.Header, n)
+	} else {
+		clear(f.header)
+	}
+	if len(f.lines) < n {
+		f.lines = make([]string, n)
+	}
+	return f.lines
 }
 
 // parseField splits a header line. It returns false for headers that are not common.

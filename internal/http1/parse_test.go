@@ -73,17 +73,26 @@ var unusual = []string{
 	"GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: a\r\n", maxFields) + "\r\n",
 }
 
-func newRequest() *http.Request { return new(http.Request).WithContext(context.Background()) }
+// reused is a connection whose requests use the same memory, one after the other.
+var reused = conn{server: &Server{context: context.Background()}}
+
+// parse parses a head. The request is valid until the next call.
+func parse(head string) (*request, bool) {
+	r := newRequest(&reused)
+	ok := r.parse(head)
+	reused.memory = r.memory
+	return r, ok
+}
 
 func TestParse(t *testing.T) {
 	for _, text := range common {
-		if !parse(text, newRequest()) {
+		if _, ok := parse(text); !ok {
 			t.Errorf("%q: not accepted", text)
 		}
 		compare(t, text)
 	}
 	for _, text := range unusual {
-		if parse(text, newRequest()) {
+		if _, ok := parse(text); ok {
 			t.Errorf("%q: accepted", text)
 		}
 	}
@@ -92,10 +101,14 @@ func TestParse(t *testing.T) {
 // compare fails if parse accepts a head that net/http rejects or takes for another request.
 func compare(t *testing.T, text string) (accepted bool) {
 	n := headLength([]byte(text))
-	got := newRequest()
-	if n == 0 || !parse(text[:n], got) {
+	if n == 0 {
 		return false
 	}
+	r, ok := parse(text[:n])
+	if !ok {
+		return false
+	}
+	got := &r.Request
 	from := bufio.NewReader(strings.NewReader(text))
 	want, err := http.ReadRequest(from)
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // A response is the http.ResponseWriter of one request.
 type response struct {
 	conn   *conn
-	ctx    *requestContext
+	of     *request
 	isHead bool
 	header http.Header
 
@@ -52,14 +54,15 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 2*maxBuffered); r
 
 // newResponse returns the response of a request. It reuses the memory of the last one on the connection, unless
 // something may still use that.
-func newResponse(c *conn, ctx *requestContext, req *http.Request) *response {
+func newResponse(c *conn, of *request) *response {
 	w := c.last
 	c.last = nil
 	if w == nil {
 		w = &response{header: make(http.Header, 8)}
+	} else if len(w.header) > 0 {
+		clear(w.header)
 	}
-	clear(w.header)
-	*w = response{conn: c, ctx: ctx, isHead: req.Method == http.MethodHead, header: w.header, length: -1, pending: w.pending[:0], buffer: buffers.Get().(*[]byte)}
+	*w = response{conn: c, of: of, isHead: of.Method == http.MethodHead, header: w.header, length: -1, pending: w.pending[:0], buffer: buffers.Get().(*[]byte)}
 	return w
 }
 
@@ -71,9 +74,10 @@ func (w *response) release() {
 	w.buffer, w.err = nil, errReturned
 	*b = (*b)[:0]
 	buffers.Put(b)
-	if !w.ctx.isWatched() { // nothing waited, so the handler started nothing that still runs
-		w.conn.last = w
+	if !w.of.ctx.isWatched() { // nothing waited, so the handler started nothing that still runs
+		w.conn.last, w.conn.memory = w, w.of.memory
 	}
+	w.of = nil
 }
 
 func (w *response) Header() http.Header { return w.header }
@@ -115,6 +119,38 @@ func (w *response) WriteHeader(status int) {
 	w.announce()
 	w.appendStatus(status)
 	w.appendFields(w.isLeftOut)
+}
+
+// WriteWhole implements problem.WholeWriter, for responses whose own header has nothing but a request ID.
+func (w *response) WriteWhole(status int, fields []problem.Field, body []byte, within time.Duration) bool {
+	const id = "X-Request-Id"
+	ids := w.header[id]
+	if w.status != 0 || w.buffer == nil || !allowsBody(status) || len(w.header) != min(len(ids), 1) {
+		return false
+	}
+	w.status, w.isBegun = status, true
+	w.length, w.written = int64(len(body)), int64(len(body))
+	w.appendStatus(status)
+	b := *w.buffer
+	for i := range fields {
+		if ids != nil && fields[i].Name > id {
+			b, ids = appendLines(b, id, ids), nil
+		}
+		b = append(append(append(b, fields[i].Name...), ": "...), fields[i].Value...)
+		b = append(b, "\r\n"...)
+	}
+	b = appendLines(b, id, ids)
+	w.conn.now = time.Now()
+	if within > 0 {
+		w.until = w.conn.now.Add(within)
+	}
+	b = append(w.conn.server.appendDate(append(b, "Date: "...), w.conn.now), "\r\n"...)
+	if w.closes = w.conn.server.stopping.Load(); w.closes {
+		b = append(b, "Connection: close\r\n"...)
+	}
+	*w.buffer = append(b, "\r\n"...)
+	w.send(body)
+	return true
 }
 
 // announce notes which trailers may follow.
@@ -178,12 +214,17 @@ func (w *response) appendFields(isLeftOut func(string) bool) {
 	slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	b := *w.buffer
 	for i := range fields {
-		for _, line := range fields[i].lines {
-			b = append(append(append(b, fields[i].name...), ": "...), clean(line)...)
-			b = append(b, "\r\n"...)
-		}
+		b = appendLines(b, fields[i].name, fields[i].lines)
 	}
 	*w.buffer = b
+}
+
+func appendLines(b []byte, name string, lines []string) []byte {
+	for _, line := range lines {
+		b = append(append(append(b, name...), ": "...), clean(line)...)
+		b = append(b, "\r\n"...)
+	}
+	return b
 }
 
 // isName reports whether a header may have the name. Others are not sent, as in net/http.
@@ -316,19 +357,19 @@ func (w *response) transmit(p []byte) {
 	}
 	w.conn.limitWrite(w.until)
 	if _, w.err = w.conn.Conn.Write(p); w.err != nil {
-		w.ctx.end()
+		w.of.ctx.end()
 	}
 }
 
-// limitWrite sets the deadline for writing, unless the current one is nearly as late.
+// limitWrite sets the deadline for writing, unless the current one is nearly the same.
 func (c *conn) limitWrite(until time.Time) {
 	if until.IsZero() && c.writeUntil.IsZero() {
 		return
 	}
-	if !until.IsZero() && !c.writeUntil.IsZero() && until.Sub(c.writeUntil) <= time.Until(until)/16 {
+	if !until.IsZero() && !c.writeUntil.IsZero() && until.Sub(c.writeUntil).Abs() <= c.writeSlack {
 		return
 	}
-	c.writeUntil = until
+	c.writeUntil, c.writeSlack = until, max(time.Until(until), 0)/16
 	c.Conn.SetWriteDeadline(until) // the write fails if this does
 }
 

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 func TestMain(m *testing.M) {
@@ -255,9 +257,88 @@ var responses = map[string]http.HandlerFunc{
 		}
 		io.WriteString(w, "hello")
 	},
+	"whole": func(w http.ResponseWriter, _ *http.Request) { writeWhole(w) },
+	"whole, with a request ID": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["X-Request-Id"] = []string{"a", "b\r\nc"}
+		writeWhole(w)
+	},
+	"whole, with another header": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		writeWhole(w)
+	},
+	"whole, with a request ID and another header": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Request-Id", "a")
+		w.Header().Set("X-A", "b")
+		writeWhole(w)
+	},
 	"echo": func(w http.ResponseWriter, req *http.Request) {
 		fmt.Fprintf(w, "%v %v %v %v %v %v", req.Method, req.RequestURI, req.URL, req.Host, req.Header, req.Context().Value(http.LocalAddrContextKey) != nil)
 	},
+}
+
+// wholeFields are the header of the response that writeWhole writes.
+var wholeFields = []problem.Field{{Name: "A", Value: []byte("b")}, {Name: "Content-Length", Value: []byte("5")}, {Name: "Content-Type", Value: []byte("c/d")}, {Name: "X-Z", Value: []byte("z")}}
+
+// writeWhole writes a response at once, or in parts if that is not possible.
+func writeWhole(w http.ResponseWriter) {
+	if whole, ok := w.(problem.WholeWriter); ok && whole.WriteWhole(http.StatusForbidden, wholeFields, []byte("hello"), time.Minute) {
+		return
+	}
+	for _, f := range wholeFields {
+		w.Header().Add(f.Name, string(f.Value))
+	}
+	w.WriteHeader(http.StatusForbidden)
+	io.WriteString(w, "hello")
+}
+
+// A response can be written at once only if it has not begun, has a body, and nothing in its header changes how it is
+// sent.
+func TestWriteWhole(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(http.ResponseWriter)
+		status int
+		want   bool
+	}{
+		"first":      {func(http.ResponseWriter) {}, 403, true},
+		"with an ID": {func(w http.ResponseWriter) { w.Header().Set("X-Request-Id", "a") }, 403, true},
+		"closing":    {func(w http.ResponseWriter) { w.Header().Set("Connection", "close") }, 403, false},
+		"trailers":   {func(w http.ResponseWriter) { w.Header().Set("Trailer", "a") }, 403, false},
+		"begun":      {func(w http.ResponseWriter) { w.WriteHeader(200) }, 403, false},
+		"no body":    {func(http.ResponseWriter) {}, 204, false},
+		"early":      {func(http.ResponseWriter) {}, 103, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := make(chan bool, 1)
+			s := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				test.before(w)
+				got <- w.(problem.WholeWriter).WriteWhole(test.status, wholeFields, []byte("hello"), 0)
+			}), nil)
+			conn, from := dial(t, s.addr)
+			send(t, conn, get)
+			receive(t, from, "GET")
+			if got := <-got; got != test.want {
+				t.Errorf("got %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// The handler of an ended request gets no second response out.
+func TestWriteWholeAfterwards(t *testing.T) {
+	writers := make(chan http.ResponseWriter, 1)
+	s := start(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		req.Context().Done() // or the next request would get the same memory
+		writers <- w
+	}), nil)
+	conn, from := dial(t, s.addr)
+	send(t, conn, get)
+	receive(t, from, "GET")
+	w := <-writers
+	send(t, conn, get) // the first request has ended for certain when this is answered
+	receive(t, from, "GET")
+	if w.(problem.WholeWriter).WriteWhole(403, wholeFields, []byte("hello"), 0) {
+		t.Error("a response after the response")
+	}
 }
 
 var dates = regexp.MustCompile(`(?m)^Date: .* GMT\r$`)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // MediaType is the media type of a problem document.
@@ -72,6 +73,21 @@ var (
 	noStore = []string{"no-store"}
 	noSniff = []string{"nosniff"}
 )
+
+// A Field is a line of a header.
+type Field struct {
+	Name  string
+	Value []byte // without line breaks
+}
+
+// A WholeWriter is an http.ResponseWriter that can write a response at once, which saves the map of the header.
+type WholeWriter interface {
+	// WriteWhole writes a response whose header are the fields, which are sorted by name and include the length
+	// and the type of the body, and what Header has. The client must accept it within that time, unless it is 0.
+	// WriteWhole returns false, and has written nothing, if the response must be written with WriteHeader and
+	// Write. It does not keep the fields or the body.
+	WriteWhole(status int, fields []Field, body []byte, within time.Duration) bool
+}
 
 // Parse parses a document.
 func Parse(body []byte) (*Document, error) {
