@@ -238,8 +238,8 @@ type GroupOutcome struct {
 	Taken   bool // it was charged: it passed and no other group denied, or its limit counts all requests
 
 	// FirmUntil is until when only an operator can turn a denial into a pass. It is 0 if something else can:
-	// a permit can be released, a reservation settled, a duplicate recognised, and a
-	// denied request that is counted, or is a strike, moves the end.
+	// a permit can be released, a reservation settled, a duplicate recognised, a lease may still be spent on
+	// this node, and a denied request that is counted, or is a strike, moves the end.
 	FirmUntil algorithm.Instant
 
 	BannedUntil algorithm.Instant // 0: not banned. Also set for the request that causes the ban.

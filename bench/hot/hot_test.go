@@ -27,7 +27,7 @@ func TestMeasureFillsEveryCell(t *testing.T) {
 				column := table.Columns[i].Name
 				// Redis may have done nothing, or less than its clock can measure.
 				free := slices.Contains([]string{asked, calls, redisCPU}, column)
-				none := column == fullest && row.Name != reached
+				none := (column == fullest || column == emptiest) && row.Name != reached
 				if !none && !(v > 0) && !(v == 0 && free) {
 					t.Errorf("%s: %s, %s: %v", table.Title, row.Name, column, v)
 				}
@@ -87,7 +87,14 @@ func TestServedAddsUpWindows(t *testing.T) {
 	b.windows = map[penstock.Instant]int64{10: 2, 20: 1}
 	a.add(b)
 	if a.fullest() != 6 || a.admitted() != 10 {
-		t.Errorf("%d in a window and %d in all, want 6 and 10", a.fullest(), a.admitted())
+		t.Errorf("%d in a window and %d in all, want 6 and 11", a.fullest(), a.admitted())
+	}
+	if n := a.emptiest(); n != 6 { // of the middle window
+		t.Errorf("%d in the emptiest whole window, want 6", n)
+	}
+	a.windows[15], a.windows[30] = 2, 0
+	if n := a.emptiest(); n != 1 {
+		t.Errorf("%d in the emptiest whole window, want 1", n)
 	}
 	if a.check(6) != nil || a.check(5) == nil {
 		t.Error("a window with 6 calls is within 6 and beyond 5")

@@ -3,6 +3,8 @@ package hot
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,6 +57,20 @@ func (s *loadResult) fullest() (most int64) {
 		most = max(most, n)
 	}
 	return most
+}
+
+// emptiest returns the fewest requests allowed in one window, without the first and the last, which are not whole.
+// If there are no others, it returns the most.
+func (s *loadResult) emptiest() int64 {
+	starts := slices.Sorted(maps.Keys(s.windows))
+	if len(starts) < 3 {
+		return s.fullest()
+	}
+	least := s.windows[starts[1]]
+	for _, start := range starts[1 : len(starts)-1] {
+		least = min(least, s.windows[start])
+	}
+	return least
 }
 
 func (s *loadResult) add(more loadResult) {

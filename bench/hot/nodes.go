@@ -17,7 +17,11 @@ const (
 	flooded  = "denied flood"
 )
 
-const fullest = "fullest window" // a figure: the most allowed in one window, relative to its limit
+// Figures: the most and the least allowed in one window, relative to its limit.
+const (
+	fullest  = "fullest window"
+	emptiest = "emptiest window"
+)
 
 // A keyLoad is a load on one key on several nodes.
 type keyLoad struct {
@@ -68,6 +72,7 @@ func (b *bench) play(ctx context.Context, sc keyLoad, user string) error {
 	b.Add(sc.name, p99, s.micros(99))
 	if sc.name == reached {
 		b.Add(sc.name, fullest, float64(s.fullest())/float64(sc.limit)*100)
+		b.Add(sc.name, emptiest, float64(s.emptiest())/float64(sc.limit)*100)
 	}
 	b.noteCost(sc.name, c)
 	return nil
@@ -89,6 +94,7 @@ func (b *bench) addNodes(s *report.Section) {
 		{Name: p50, Unit: "µs", Better: report.Less},
 		{Name: p99, Unit: "µs", Better: report.Less},
 		{Name: fullest, Unit: "% of its limit", Better: report.Less},
+		{Name: emptiest, Unit: "% of its limit", Better: report.More},
 	}, costs...)
 	t := report.Table{
 		Title:   fmt.Sprintf("One key on %d nodes, as fast as %d callers can; the limit that is reached is %s/s", members, members*runtime.GOMAXPROCS(0), report.Figure(float64(b.options.Scarce))),
@@ -111,7 +117,7 @@ func (b *bench) addNodes(s *report.Section) {
 			Measured: slices.Max(append([]float64{0}, b.Samples[[2]string{reached, fullest}]...)),
 		},
 		report.Goal{
-			Name: fmt.Sprintf("hot: passed in the fullest window, %d nodes, leased", members), Bound: report.AtLeast, Want: 97, Unit: "% of the limit",
-			Measured: b.Median(reached, fullest),
+			Name: fmt.Sprintf("hot: least that passed in a whole window, %d nodes, leased", members), Bound: report.AtLeast, Want: 97, Unit: "% of the limit",
+			Measured: b.Median(reached, emptiest),
 		})
 }

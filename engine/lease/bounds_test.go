@@ -53,7 +53,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 		boundsOnly bool
 		do         func(*Store, *storage.Outcome)
 	}{
-		{"permits outlive their window", traced[0], false, eachGrant(func(_ *pool, g *grant) { g.until = g.sent + 10*ms })},
+		{"permits outlive their window", traced[0], false, eachGrant(func(_ *pool, g *grant) { g.until = g.sent + second })},
 		{"too much passes in a window by permits of another", traced[0], true, outlive},
 		{"permits live forever", traced[3], false, outlive},
 		{"permits are spent twice", traced[3], false, twice},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
@@ -41,29 +42,45 @@ func warm(t testing.TB, s *Store, g storage.Group) {
 	t.Fatal("no permits after 1000 calls")
 }
 
-// By the clock of this node quota lives for ℓ after the ticket was sent, not after the answer.
+func counterPerSecond(count int64) *algorithm.Meter {
+	return penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: count, Window: time.Second}.MustCompile()
+}
+
+// By the clock of this node quota lives for ℓ after the ticket was sent, not after the answer. Quota of windows
+// alone lives for a second.
 func TestPermitsEndAfterSending(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner := &failing{Store: &distantStore{Model: storetest.NewModel(), onWay: func(lease bool) {
-			if lease {
-				time.Sleep(6 * time.Millisecond)
+	perMinute := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1000, Window: time.Minute}.MustCompile()
+	for _, test := range []struct {
+		name   string
+		meters []*algorithm.Meter
+		life   time.Duration
+	}{
+		{"counter", []*algorithm.Meter{counterPerSecond(1000)}, 10 * time.Millisecond},
+		{"window", []*algorithm.Meter{perMinute}, time.Second},
+		{"both", []*algorithm.Meter{perMinute, counterPerSecond(1000)}, 10 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := &failing{Store: &distantStore{Model: storetest.NewModel(), onWay: func(lease bool) {
+				if lease {
+					time.Sleep(6 * time.Millisecond)
+				}
+			}}}
+			s, g := around(t, inner), leased(stranger(), 1, test.meters...)
+			warm(t, s, g)
+			inner.down = true // so only leases can decide, and there will be no more
+			for _, step := range []struct {
+				after time.Duration
+				want  error
+			}{{0, nil}, {test.life - 6*time.Millisecond - time.Microsecond, nil}, {time.Microsecond, penstock.ErrUnavailable}} {
+				time.Sleep(step.after)
+				var out storage.Outcome
+				err := s.Take(t.Context(), &storage.Ticket{Groups: []storage.Group{g}}, &out)
+				if !errors.Is(err, step.want) {
+					t.Errorf("%s: after %v more: %v, want %v", test.name, step.after, err, step.want)
+				}
 			}
-		}}}
-		s, g := around(t, inner), leased(stranger(), 1, perSecond(1000))
-		warm(t, s, g)
-		inner.down = true // so only leases can decide, and there will be no more
-		for _, step := range []struct {
-			after time.Duration
-			want  error
-		}{{0, nil}, {4*time.Millisecond - time.Microsecond, nil}, {time.Microsecond, penstock.ErrUnavailable}} {
-			time.Sleep(step.after)
-			var out storage.Outcome
-			err := s.Take(t.Context(), &storage.Ticket{Groups: []storage.Group{g}}, &out)
-			if !errors.Is(err, step.want) {
-				t.Errorf("after %v more: %v, want %v", step.after, err, step.want)
-			}
-		}
-	})
+		})
+	}
 }
 
 // Whatever its clock says, a node's quota ends with the store's window.
@@ -98,7 +115,7 @@ func TestStoreTooSlow(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 		}}
-		s, g := around(t, inner), leased(stranger(), 1, perSecond(10_000))
+		s, g := around(t, inner), leased(stranger(), 1, counterPerSecond(10_000))
 		for range 40 {
 			take(t, s, 0, g)
 		}
@@ -140,7 +157,7 @@ func TestOneLeaseAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := 0
 		inner := &distantStore{Model: storetest.NewModel()}
-		s, g := around(t, inner), leased(stranger(), 1, perSecond(100_000))
+		s, g := around(t, inner), leased(stranger(), 1, counterPerSecond(100_000))
 		inner.onWay = func(lease bool) {
 			if !lease {
 				return

@@ -7,25 +7,29 @@
 // # What is promised
 //
 // Leased quota expires ℓ after the moment the ticket that took it was sent, and never outlives its fixed
-// window or calendar period. ℓ is a hundredth of the limit's window and at most a second. So, by the store's
-// clock:
+// window or calendar period. ℓ is a hundredth of the limit's window and at most a second. Quota of a rule that
+// has only fixed windows and periods lives until the first of them ends, but at most a second: when in a window
+// it is spent does not matter. So, by the store's clock:
 //
 //	fixed_window            at most L in each window or period, as without leases
 //	sliding_window_counter  the counter's own bound in every W − ℓ
 //	token_bucket            at most B + r·(T + ℓ) in any time T (continuous refill)
 //
-// Less may pass than without leases: what a node does not spend within ℓ is lost for the subject, as if it
+// Less may pass than without leases: what a node does not spend in time is lost for the subject, as if it
 // had been spent. That is at most about what it spent in the previous ℓ. A machine that is suspended as a
 // whole, including its clock, still has its quota when it resumes.
 //
+// A denial by the store is not firm ([storage.GroupOutcome.FirmUntil]) while the node holds quota or a lease is
+// on its way. Otherwise a deny cache in front would answer, and the quota would not be spent.
+//
 // # Shutdown
 //
-// A node that shuts down gives back what it has not spent, by [Store.Return]. For that the store remembers
-// each lease for ℓ and a quarter of a second, as a reservation under the ticket's nonce, in the same step
-// that charges it. Return settles it for what was spent, which takes effect once, however often it is sent.
-// Afterwards windows and counters are as if only that had ever been charged. So are buckets that were not
-// full in the meantime. A bucket that would have been full without the lease has refilled a little more,
-// within the bound above.
+// A node that shuts down gives back what it has not spent, by [Store.Return], of leases younger than ℓ. For
+// that the store remembers each lease for ℓ and a quarter of a second, as a reservation under the ticket's
+// nonce, in the same step that charges it. Return settles it for what was spent, which takes effect once,
+// however often it is sent. Afterwards windows and counters are as if only that had ever been charged. So are
+// buckets that were not full in the meantime. A bucket that would have been full without the lease has
+// refilled a little more, within the bound above.
 //
 // So a denial by the store may turn into a pass early. Shutting down a node counts as an operator's action
 // ([storage.GroupOutcome.FirmUntil]), and a cached denial is valid for a second at most.
@@ -57,7 +61,7 @@
 // # Operators
 //
 // Leases show as reservations of their subject. A reset through this node drops the subject's quota here;
-// other nodes hold theirs for at most ℓ.
+// other nodes hold theirs until it expires, for at most a second.
 //
 // # Changed limits
 //

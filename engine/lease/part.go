@@ -46,10 +46,11 @@ func (p *part) cover(table *table, t *storage.Ticket, group int, now penstock.In
 	if !mayFetch {
 		return
 	}
-	p.life = lifeOf(g)
+	p.life = pool.life()
 	if p.ahead = pool.leaseAhead(now, p.life, cost); p.ahead > 0 {
 		p.fetch = sh.next()
-		pool.fetch, pool.fetched, pool.waiting = p.fetch, now, now+penstock.Instant(p.life)
+		pool.fetch, pool.fetched, pool.waiting = p.fetch, now, now+penstock.Instant(longestValid(g, p.life))
+		pool.fetches++
 	}
 }
 
@@ -59,37 +60,40 @@ func (p *part) lock() (_ *pool, same bool) {
 	return p.pool, p.pool.owner == p.owner
 }
 
-// learn keeps the store's answer for the group.
-func (p *part) learn(g *storage.Group, taken bool, decisions []penstock.Decision, states []algorithm.State) {
+// learn keeps the store's answer for the group. A denial is not firm while the node has quota, or fetches it: it
+// may have been taken before the store denied this request, and has to be spent.
+func (p *part) learn(g *storage.Group, out *storage.GroupOutcome, decisions []penstock.Decision, states []algorithm.State, now penstock.Instant) {
 	pool, same := p.lock()
 	defer p.shard.mu.Unlock()
 	if !same {
 		return
 	}
 	pool.learn(decisions, states)
-	if taken {
+	if out.Taken {
 		pool.spent.add(1, g.Charges[0].Cost)
+	}
+	if pool.fetches > 0 || pool.holds(now) {
+		out.FirmUntil = 0
 	}
 }
 
-// collect adds the lease to the pool, if the store granted it and the pool still waits for it.
+// collect adds the lease to the pool, if the store granted it and the pool still has the same owner.
 func (p *part) collect(g *storage.Group, granted bool, decisions []penstock.Decision, states []algorithm.State, sent, now, said penstock.Instant) {
 	pool, same := p.lock()
 	defer p.shard.mu.Unlock()
 	if granted {
 		p.shard.permits += p.ahead
 	}
-	waits := same && pool.fetch == p.fetch
-	if waits {
-		pool.fetch = 0
+	if same {
+		pool.endFetch(p.fetch)
 		pool.learn(decisions, states)
 		p.known = pool.known // also for the request that brought it
 	}
 	if !granted {
 		return
 	}
-	until := sent + penstock.Instant(shortenLife(p.life, g, decisions))
-	if !waits || now >= until {
+	until := sent + penstock.Instant(validFor(g, p.life, decisions))
+	if !same || now >= until {
 		p.shard.expired += p.ahead
 		if now-sent >= penstock.Instant(p.life) && same {
 			pool.lately = usageRate{} // the store is too slow for leases: start again with little
@@ -97,6 +101,15 @@ func (p *part) collect(g *storage.Group, granted bool, decisions []penstock.Deci
 		return
 	}
 	p.shard.expired += pool.add(grant{number: p.fetch, nonce: p.nonce, size: p.ahead, left: p.ahead, sent: sent, until: until, at: said})
+}
+
+// fail ends a fetch that the store did not answer.
+func (p *part) fail() {
+	pool, same := p.lock()
+	defer p.shard.mu.Unlock()
+	if same {
+		pool.endFetch(p.fetch)
+	}
 }
 
 // giveBack returns the quota to the grant it came from, or drops it if that is gone.

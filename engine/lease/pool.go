@@ -14,10 +14,12 @@ type pool struct {
 	owner   uint64 // a number that is unique to this use of the memory; 0: free
 	asked   uint64 // last use, in lookups of the shard
 	given   bool   // instants are the tickets' own, not of this node's clock
+	fetches int32  // without an answer yet, including those that it no longer waits for
 
 	grants [2]grant // the older one first
 
-	// A fetch is running until then. If its reply comes later, the quota has expired.
+	// A fetch is running until then. If its reply comes later, the quota has expired, and so it has if a window
+	// ends before.
 	fetch            uint64
 	fetched, waiting penstock.Instant // from, to
 
@@ -87,10 +89,33 @@ func (p *pool) putBack(number uint64, cost int64) bool {
 	return false
 }
 
+// fetching reports whether a fetch is running.
+func (p *pool) fetching(now penstock.Instant) bool {
+	return p.fetch != 0 && p.fetched <= now && now < p.waiting
+}
+
+// endFetch ends a fetch that was answered or failed.
+func (p *pool) endFetch(number uint64) {
+	p.fetches--
+	if p.fetch == number {
+		p.fetch = 0
+	}
+}
+
+// holds reports whether there is quota that has not expired.
+func (p *pool) holds(now penstock.Instant) bool {
+	for i := range p.grants {
+		if g := &p.grants[i]; g.left > 0 && now < g.until {
+			return true
+		}
+	}
+	return false
+}
+
 // leaseAhead returns how much quota to lease now; 0 if there is enough, if it is being fetched, or if a lease
 // would not be worth it.
 func (p *pool) leaseAhead(now penstock.Instant, life, cost int64) int64 {
-	if p.fetch != 0 && p.fetched <= now && now < p.waiting {
+	if p.fetching(now) {
 		return 0
 	}
 	newest := &p.grants[1]
@@ -127,9 +152,12 @@ func (p *pool) learn(decisions []penstock.Decision, states []algorithm.State) {
 	copy(p.known[:], states)
 }
 
-// add adds the quota of a lease and returns how much other quota is lost by that: the rest of the lease
-// before the last, which is less than one request needs.
+// add adds the quota of a lease and returns how much other quota is lost by that: the rest of the smaller of two
+// leases. That is less than one request needs, unless an earlier fetch was given up and is answered after all.
 func (p *pool) add(g grant) (lost int64) {
+	if p.grants[0].left > p.grants[1].left {
+		p.grants[0], p.grants[1] = p.grants[1], p.grants[0]
+	}
 	lost = p.grants[0].left
 	p.grants[0], p.grants[1] = p.grants[1], g
 	return lost

@@ -84,8 +84,8 @@ func (t *table) shut(now penstock.Instant, given bool) (remnants []unusedLease) 
 		for j := range sh.pools {
 			p := &sh.pools[j]
 			sh.expired += p.expire(now)
-			for k := range p.grants {
-				if g := &p.grants[k]; g.left > 0 && g.nonce != 0 && p.given == given {
+			for k := range p.grants { // the store takes back what is younger than ℓ
+				if g := &p.grants[k]; g.left > 0 && g.nonce != 0 && now < g.sent+penstock.Instant(p.life()) && p.given == given {
 					remnants = append(remnants, unusedLease{p.subject, p.meters, g.nonce, g.size, g.left})
 					g.left = 0
 				}

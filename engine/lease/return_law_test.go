@@ -17,8 +17,8 @@ import (
 
 // Return must satisfy, for requests at any instants on any number of nodes that all return in the end:
 //
-//   - a lease is settled, once, for exactly what was spent of it, if it has not expired; quota that has
-//     expired, or that two later leases of the node have displaced, stays charged;
+//   - a lease is settled, once, for exactly what was spent of it, if it is younger than ℓ and has not expired;
+//     other quota, and what two later leases of the node have displaced, stays charged;
 //   - a window and a counter are then as if only that had ever been charged;
 //   - so is a bucket that has not been full in the meantime. One that has been may be fuller, by no
 //     more than was given back: it kept refilling when it would have been full without the lease.
@@ -115,9 +115,11 @@ func newEnding(t testing.TB, inner settlingStore, seed uint64, l penstock.Limit)
 
 func (e *ending) meter() *algorithm.Meter { return e.group.Charges[0].Meter }
 
+func (e *ending) life() int64 { return min(maxLife, e.meter().Window/partOf) }
+
 // play sends requests in bursts, the last of which is recent when the nodes return.
 func (e *ending) play(t testing.TB, beforeReturn func(*Store)) {
-	life := lifeOf(&e.group)
+	life := e.life()
 	for range 2 + e.r.IntN(4) {
 		e.now += penstock.Instant(e.r.Int64N(30 * life))
 		for range 40 + e.r.IntN(80) {
@@ -156,7 +158,7 @@ func (e *ending) call(t testing.TB) {
 // judge returns the first property that is violated, and how much quota was given back.
 func (e *ending) judge(t testing.TB) (back int64, _ error) {
 	later := make([]int, len(e.nodes)) // leases of the node
-	life := penstock.Instant(lifeOf(&e.group))
+	life := penstock.Instant(e.life())
 	for i := len(e.charges) - 1; i >= 0; i-- {
 		b := e.charges[i]
 		if !b.lease {
@@ -294,7 +296,9 @@ func TestReturnSabotageIsNoticed(t *testing.T) {
 		{name: "the store gives nothing back", spoil: func(_, size int64) int64 { return size }},
 		{name: "one more is given back", before: grants(func(g *grant) { g.left = min(g.size, g.left+1) })},
 		{name: "one less is given back", before: grants(func(g *grant) { g.left-- })},
-		{name: "permits that are over are given back", before: grants(func(g *grant) { g.until = algorithm.MaxInstant })},
+		{name: "permits that are over are given back", before: grants(func(g *grant) {
+			g.until, g.sent = algorithm.MaxInstant, algorithm.MaxInstant-penstock.Instant(maxLife)
+		})},
 		{name: "permits are forgotten", before: grants(func(g *grant) { g.left = 0 })},
 	} {
 		t.Run(sabotage.name, func(t *testing.T) {

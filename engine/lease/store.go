@@ -123,7 +123,7 @@ func (s *Store) takeAll(ctx context.Context, t *storage.Ticket, out *storage.Out
 	out.States = out.States[:0] // left from another ticket: not every store fills them in
 	err := s.inner.Take(ctx, t, out)
 	if err == nil && len(out.States) == len(out.Decisions) {
-		w.learn(t, out)
+		w.learn(t, out, s.instant(t.Now))
 	}
 	return err
 }
@@ -134,12 +134,15 @@ func (s *Store) takeRest(ctx context.Context, t *storage.Ticket, out *storage.Ou
 	w.write(t)
 	w.outcome.States = w.outcome.States[:0]
 	err := s.inner.Take(ctx, &w.ticket, &w.outcome)
-	if err == nil {
+	switch {
+	case err == nil:
 		w.receive(t, s.instant(t.Now))
-	} else if w.asked > 0 {
+	case w.asked > 0:
+		w.fail()
 		w.giveBack(t, true)
 		return err
-	} else {
+	default:
+		w.fail()
 		w.outcome.Allowed = true // only a lease was asked for: the request has its quota
 	}
 	if !w.outcome.Allowed {

@@ -43,12 +43,14 @@ func leasable(g *storage.Group) bool {
 	return true
 }
 
-// lifeOf returns ℓ in µs: that of the shortest window. A calendar meter's Window may be longer than its
-// periods, but a hundredth of the shortest one is more than maxLife.
-func lifeOf(g *storage.Group) int64 {
+// life returns ℓ in µs: that of the shortest window. A calendar meter's Window may be longer than its periods,
+// but a hundredth of the shortest one is more than maxLife.
+func (p *pool) life() int64 {
 	life := maxLife
-	for i := range g.Charges {
-		life = min(life, g.Charges[i].Meter.Window/partOf)
+	for _, m := range p.meters {
+		if m != nil {
+			life = min(life, m.Window/partOf)
+		}
 	}
 	return life
 }
@@ -59,13 +61,30 @@ func reserve(life int64) time.Duration {
 	return time.Duration(life)*time.Microsecond + travel
 }
 
-// shortenLife shortens a life so that the quota does not outlive its windows, whose end the decisions contain. It
-// ends a microsecond early, because two clocks were rounded down.
-func shortenLife(life int64, g *storage.Group, decisions []penstock.Decision) int64 {
-	for i := range decisions {
-		if k := g.Charges[i].Meter.Kind; k == algorithm.KindWindow || k == algorithm.KindCalendar {
-			life = min(life, decisions[i].ResetAfter.Microseconds()-1)
+// longestValid returns how long quota of a lease can be spent at most, in µs. Quota of windows alone may be spent
+// until they end, because when in a window it is spent does not matter; it still ends after maxLife, for an
+// operator who resets the key on another node.
+func longestValid(g *storage.Group, life int64) int64 {
+	for i := range g.Charges {
+		if !isWindow(g.Charges[i].Meter) {
+			return life
 		}
 	}
-	return life
+	return maxLife
+}
+
+// validFor returns how long quota of a lease can be spent, in µs. Quota does not outlive its windows, whose end
+// the decisions contain. It ends a microsecond early, because two clocks were rounded down.
+func validFor(g *storage.Group, life int64, decisions []penstock.Decision) int64 {
+	valid := longestValid(g, life)
+	for i := range decisions {
+		if isWindow(g.Charges[i].Meter) {
+			valid = min(valid, decisions[i].ResetAfter.Microseconds()-1)
+		}
+	}
+	return valid
+}
+
+func isWindow(m *algorithm.Meter) bool {
+	return m.Kind == algorithm.KindWindow || m.Kind == algorithm.KindCalendar
 }

@@ -151,16 +151,18 @@ func (x *trace) admit(p admittedRequest) error {
 }
 
 // isPaid checks that a request was paid with a charge that the store took, that no other request spends, and
-// that is not older than a lease lives.
+// that is not older than its quota may be.
 func (x *trace) isPaid(p admittedRequest) error {
-	life, w, age := x.life(), x.window(), p.at.Sub(p.charged)
-	isWindow := x.meter.Kind == algorithm.KindWindow || x.meter.Kind == algorithm.KindCalendar
+	valid, w, age := x.life(), x.window(), p.at.Sub(p.charged)
+	if isWindow(x.meter) {
+		valid = second
+	}
 	switch {
 	case x.paid[p.charged] > x.shared.charged[p.charged]:
 		return fmt.Errorf("%d were spent of %d that were charged %v ago", x.paid[p.charged], x.shared.charged[p.charged], age)
-	case p.charged > p.at || p.at >= p.charged+life:
-		return fmt.Errorf("spent %v after it was charged; permits live for %d µs", age, life)
-	case isWindow && p.at/w != p.charged/w:
+	case p.charged > p.at || p.at >= p.charged+valid:
+		return fmt.Errorf("spent %v after it was charged; permits live for %d µs", age, valid)
+	case isWindow(x.meter) && p.at/w != p.charged/w:
 		return fmt.Errorf("spent %v after it was charged, in another window", age)
 	}
 	return nil

@@ -90,7 +90,7 @@ func (w *workspace) guards(s *storage.Subject) bool {
 
 // receive reads the store's answer: first the groups it decided, then the leases.
 func (w *workspace) receive(t *storage.Ticket, now penstock.Instant) {
-	rest := w.learn(t, &w.outcome)
+	rest := w.learn(t, &w.outcome, now)
 	for i := range w.parts {
 		p, g := &w.parts[i], &t.Groups[i]
 		if p.ahead > 0 {
@@ -100,8 +100,17 @@ func (w *workspace) receive(t *storage.Ticket, now penstock.Instant) {
 	}
 }
 
+// fail ends the fetches of a ticket that the store did not answer.
+func (w *workspace) fail() {
+	for i := range w.parts {
+		if w.parts[i].ahead > 0 {
+			w.parts[i].fail()
+		}
+	}
+}
+
 // learn keeps the store's answer for the groups it decided, and returns the rest.
-func (w *workspace) learn(t *storage.Ticket, out *storage.Outcome) (rest storeAnswer) {
+func (w *workspace) learn(t *storage.Ticket, out *storage.Outcome, now penstock.Instant) (rest storeAnswer) {
 	rest = storeAnswer{out.Groups, out.Decisions, out.States}
 	for i := range w.parts {
 		p, g := &w.parts[i], &t.Groups[i]
@@ -110,7 +119,7 @@ func (w *workspace) learn(t *storage.Ticket, out *storage.Outcome) (rest storeAn
 		}
 		group, decisions, states := rest.next(len(g.Charges))
 		if p.shard != nil {
-			p.learn(g, group.Taken, decisions, states)
+			p.learn(g, group, decisions, states, now)
 		}
 	}
 	return rest
