@@ -21,6 +21,10 @@ type Call struct {
 	// Named says that what the request takes can be given back by its ID, if the engine allows that. No two
 	// running requests may have the same ID.
 	Named bool
+
+	// CacheBy are the attributes that a cache of denials in front of the program tells requests apart by; none: it has
+	// no such cache. See [Verdict.CacheFor].
+	CacheBy []string
 }
 
 // DefaultDomain is the domain of requests and rules that do not name one.

@@ -73,6 +73,11 @@ type Verdict struct {
 	// BannedUntil is when the ban or the block ends. It is set if Reason is ReasonBanned or ReasonBlocked.
 	BannedUntil Instant
 
+	// CacheFor is how long this denial can be given to every request that has the same values of the attributes in
+	// [Call.CacheBy], without asking: only an operator could allow one of them earlier. 0 means not at all. Only an
+	// engine's Decide sets it.
+	CacheFor time.Duration
+
 	// Limits are all limits that applied, in the order of the rules, shadow rules included.
 	Limits []LimitVerdict
 

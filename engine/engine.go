@@ -199,6 +199,9 @@ func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdi
 	if !settled {
 		err = e.finish(ctx, v, w, e.takeShared(ctx, &w.turn))
 	}
+	if len(c.CacheBy) > 0 && err == nil {
+		v.CacheFor = w.cacheFor(c, v)
+	}
 	e.tellObserver(c, v, w, err)
 	return err
 }

@@ -117,6 +117,46 @@ func (r *Rule) clientAttributes() (names []string) {
 	return names
 }
 
+// LimitsBy reports whether the rule treats all requests alike that have the same values of the named attributes: it
+// applies to all of them or to none, with the same key, limits and cost, and the allow list does the same.
+func (s *Snapshot) LimitsBy(r *Rule, names []string) bool {
+	if r.item == nil {
+		return false // a Matcher finds it
+	}
+	all := append(r.attributes(), terms(&r.item.Conditions)...)
+	for i := range r.Overrides {
+		all = append(all, terms(&r.Overrides[i].item.Conditions)...)
+	}
+	for i := range s.allow {
+		all = append(all, append(reads(&s.allow[i]), terms(&s.allow[i])...)...)
+	}
+	return containsAll(names, all)
+}
+
+// DeniesBy reports whether the deny list treats all requests alike that have the same values of the named attributes.
+func (s *Snapshot) DeniesBy(names []string) bool {
+	var all []string
+	for i := range s.deny {
+		all = append(all, append(reads(&s.deny[i]), terms(&s.deny[i])...)...)
+	}
+	return containsAll(names, all)
+}
+
+// terms returns which of method and path the conditions have terms for.
+func terms(c *index.Conditions) (names []string) {
+	if len(c.Methods) > 0 {
+		names = append(names, "method")
+	}
+	if c.Path.Text != "" {
+		names = append(names, "path")
+	}
+	return names
+}
+
+func containsAll(names, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(names, name) })
+}
+
 // reads returns the names of the attributes and path wildcards that the conditions read.
 func reads(c *index.Conditions) (names []string) {
 	for i := range c.Attributes {
