@@ -26,7 +26,8 @@ func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 	defer a.end(x)
 	deny, err := denyStatus(r.URL)
 	id, bad := requestID(r.URL)
-	if err = cmp.Or(err, bad); err == nil {
+	by, badCache := cacheBy(r.URL)
+	if err = cmp.Or(err, bad, badCache); err == nil {
 		err = a.trust(r)
 	}
 	asked := r
@@ -40,6 +41,7 @@ func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		x.call.MaxDelay = 0
+		x.call.CacheBy = a.cachedAttributes(by, asked, &x.call)
 		err = requestErrors(a.Decider.Decide(r.Context(), &x.call, &x.verdict))
 	}
 	switch {
@@ -51,6 +53,7 @@ func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 		a.expectReport(w, id, &x.verdict)
 		w.WriteHeader(http.StatusOK)
 	default:
+		allowCaching(w.Header(), x.verdict.CacheFor)
 		a.Writer.DenyWith(w, asked, &x.verdict, disguised(w, httplimit.Status(&x.verdict), deny))
 	}
 }
