@@ -48,7 +48,12 @@ type penstockServer struct {
 
 func startPenstock(t *testing.T) *penstockServer {
 	t.Helper()
-	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(ruleText)}}, rules.Options{Secret: "test"})
+	return startPenstockWith(t, ruleText)
+}
+
+func startPenstockWith(t *testing.T, text string) *penstockServer {
+	t.Helper()
+	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(text)}}, rules.Options{Secret: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,8 @@
--- http-request lua.penstock asks Penstock whether a request may pass. http-response lua.penstock_report reports the
--- status of the response to the rules that decide by it.
+-- http-request lua.penstock asks Penstock whether a request may pass, and denies it if not. http-response
+-- lua.penstock_report reports the status of the response to the rules that decide by it.
+--
+-- To cache denials, use http-request lua.penstock_ask and lua.penstock_deny instead, with a stick table in between:
+-- see docs/how-to/cache-denials.md.
 
 -- The section `listen penstock` of haproxy.cfg forwards the check to a node. All denials have status 429, with the
 -- actual status in a header. This distinguishes them from HAProxy's own responses while no node answers.
@@ -15,6 +18,7 @@ local own = {
     ["x-original-url"] = true, ["x-original-method"] = true, ["host"] = true,
     ["connection"] = true, ["content-length"] = true, ["transfer-encoding"] = true,
     ["expect"] = true, ["upgrade"] = true, ["te"] = true, ["trailer"] = true,
+    ["x-penstock-cache-key"] = true,
 }
 
 -- Headers of a denial that the client receives.
@@ -43,11 +47,12 @@ local function first(answer, name)
     return values and values[0]
 end
 
-core.register_action("penstock", { "http-req" }, function(txn)
-    local answer = core.httpclient():get({ url = url, headers = question(txn) })
+-- ask returns the response for the client of a denied request, and Penstock's answer.
+local function ask(txn, url, headers)
+    local answer = core.httpclient():get({ url = url, headers = headers })
     if not answer or answer.status == 0 or answer.status >= 500 then
         if not fail_open then
-            txn:done(txn:reply({ status = 503 }))
+            return txn:reply({ status = 503 })
         end
         return
     end
@@ -67,7 +72,37 @@ core.register_action("penstock", { "http-req" }, function(txn)
             reply:add_header(name, value)
         end
     end
-    txn:done(reply)
+    return reply, answer
+end
+
+core.register_action("penstock", { "http-req" }, function(txn)
+    local reply = ask(txn, url, question(txn))
+    if reply then
+        txn:done(reply)
+    end
+end, 0)
+
+-- penstock_ask ATTRIBUTES asks, and tells Penstock that the stick table's key consists of the attributes, whose values
+-- are in txn.penstock_key. For a denial that can be cached, it sets txn.penstock_until and txn.penstock_retry.
+core.register_action("penstock_ask", { "http-req" }, function(txn, attributes)
+    local headers = question(txn)
+    headers["x-penstock-cache-key"] = { txn:get_var("txn.penstock_key") }
+    local reply, answer = ask(txn, url .. "&cache_by=" .. attributes, headers)
+    if not reply then
+        return
+    end
+    txn:set_priv(reply)
+    txn:set_var("txn.penstock_denied", 1)
+    local expires = answer and tonumber(first(answer, "x-accel-expires"))
+    if expires and first(answer, "x-penstock-status") == "429" then
+        txn:set_var("txn.penstock_until", core.now().sec + expires)
+        txn:set_var("txn.penstock_retry", tonumber(first(answer, "retry-after")) or 0)
+    end
+end, 1)
+
+-- penstock_deny sends the response of a denied request.
+core.register_action("penstock_deny", { "http-req" }, function(txn)
+    txn:done(txn:get_priv())
 end, 0)
 
 core.register_action("penstock_report", { "http-res" }, function(txn)
