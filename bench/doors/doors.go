@@ -55,9 +55,9 @@ func Measure(ctx context.Context, o Options) (s report.Section, err error) {
 		"Load, contestants and upstream share this machine's processors: rates say less than processor time.",
 		"Caddy has no limiter of its own: it only passes on.",
 	}}
-	b.progress = report.Begin(o.Stderr, "doors", o.Repeat*(len(proxies(""))*2+2+2+len(places)))
+	b.progress = report.Begin(o.Stderr, "doors", o.Repeat*(len(proxies(""))*2+2+4+2+len(places)))
 	defer b.progress.End()
-	for _, part := range []func(context.Context, *report.Section) error{b.gateways, b.decisions, b.where} {
+	for _, part := range []func(context.Context, *report.Section) error{b.gateways, b.cached, b.decisions, b.where} {
 		if err := part(ctx, &s); err != nil {
 			return s, err
 		}
@@ -83,6 +83,7 @@ type contestant struct {
 	name   string
 	role   report.Role
 	server *server
+	asks   []*server // their processor time counts too
 	load   load
 	allow  bool
 
@@ -104,7 +105,7 @@ func (b *bench) compete(ctx context.Context, all []*contestant) error {
 
 func (c *contestant) turn(ctx context.Context, b *bench) error {
 	c.load.length = b.options.Cell
-	before, err := c.server.cpu()
+	before, err := c.cpu()
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (c *contestant) turn(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	after, err := c.server.cpu()
+	after, err := c.cpu()
 	if err != nil {
 		return err
 	}
@@ -127,6 +128,18 @@ func (c *contestant) turn(ctx context.Context, b *bench) error {
 	c.p99s = append(c.p99s, micros(r.p99))
 	c.cpus = append(c.cpus, micros(after-before)/float64(r.requests))
 	return nil
+}
+
+// cpu returns the processor time of the contestant's processes.
+func (c *contestant) cpu() (sum time.Duration, err error) {
+	for _, s := range append([]*server{c.server}, c.asks...) {
+		used, err := s.cpu()
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -34,7 +34,7 @@ func proxies(penstock string) []proxy {
 			return startBare(ctx, dir, "proxy", upstream)
 		}},
 		{nginxName, report.Peer, startNginx},
-		{"HAProxy stick table", report.Peer, startHAProxy},
+		{haproxyOwn, report.Peer, startHAProxy},
 		{"Caddy, without a limiter", report.Peer, startCaddy},
 	}
 }
