@@ -1,30 +1,33 @@
 package memstore
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A clock derives the wall-clock time from the monotonic clock, which is cheaper to read. It is exact: the
-// instant it returns lies between the call and the return. It checks its offset from the monotonic clock
-// every anchorFor, so it notices a step of the wall clock within that time.
+// A clock derives the wall-clock time from a stopwatch, which is cheaper to read. It is exact to its resolution of
+// a microsecond: the instant it returns lies between the call and the return. It checks its offset from the
+// stopwatch every anchorFor, so it notices a step of the wall clock within that time.
 type clock struct {
-	start    time.Time    // origin of the monotonic readings
-	anchored atomic.Int64 // ns since start of the last offset check
-	offset   atomic.Int64 // ns to add to the time since start to get the wall clock
+	watch     stopwatch
+	anchored  atomic.Int64 // when the offset was last checked, by the stopwatch
+	offset    atomic.Int64 // ns to add to the stopwatch to get the wall clock
+	anchoring sync.Mutex
 
 	followed followedClock // the clock of the store that this one replaces as a fallback
 }
 
-const anchorFor = 10 * time.Millisecond
+// anchorFor bounds what a drifting stopwatch adds: 1 part in maxDrift of it is a microsecond.
+const anchorFor = time.Millisecond
 
 func (c *clock) init() {
-	c.start = time.Now()
-	c.followed.began = c.start
+	c.watch.init()
+	c.followed.began = c.watch.start
 	for range 3 {
-		c.anchor()
+		c.anchor(0)
 	}
 }
 
@@ -32,22 +35,30 @@ func (c *clock) now() algorithm.Instant {
 	if now, ok := c.followed.now(); ok {
 		return now
 	}
-	since := int64(time.Since(c.start))
-	if since-c.anchored.Load() >= int64(anchorFor) {
-		since = c.anchor()
+	since := c.watch.since()
+	if passed := since - c.anchored.Load(); uint64(passed) >= uint64(anchorFor) { // or negative
+		since = c.anchor(since)
 	}
 	return algorithm.Instant((since + c.offset.Load()) / 1000)
 }
 
-// anchor checks the offset and returns the time since start. The two clocks cannot be read at the same
-// moment, and the goroutine may be descheduled between the readings. So anchor reads the wall clock between
-// two readings of the monotonic clock. It moves the offset only if it lies outside the range these allow,
-// and only to the edge of that range.
-func (c *clock) anchor() (since int64) {
-	before := int64(time.Since(c.start))
-	wall := time.Now().UnixNano()
-	since = int64(time.Since(c.start))
-	c.offset.Store(min(max(c.offset.Load(), wall-since), wall-before))
-	c.anchored.Store(since)
-	return since
+// anchor checks the offset and the stopwatch, and returns what the stopwatch shows. The two clocks cannot be read
+// at the same moment, and the goroutine may be descheduled between the readings. So anchor reads the wall clock
+// between two readings of the stopwatch. It moves the offset only if it lies outside the range these allow, and
+// only to the edge of that range. While another goroutine does so, it returns the given reading.
+func (c *clock) anchor(since int64) int64 {
+	if !c.anchoring.TryLock() {
+		return since
+	}
+	defer c.anchoring.Unlock()
+	for {
+		before := c.watch.since()
+		wall := time.Now()
+		since = c.watch.since()
+		if c.watch.check(before, wall, since, since-c.anchored.Load()) {
+			c.offset.Store(min(max(c.offset.Load(), wall.UnixNano()-since), wall.UnixNano()-before))
+			c.anchored.Store(since)
+			return since
+		}
+	}
 }
