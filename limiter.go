@@ -157,9 +157,14 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision,
 	if l.single == nil {
 		return l.takeTicket(ctx, key, cost)
 	}
-	d, _, err = l.single.Take(ctx, 0, key, cost, 0)
-	if err != nil || l.meters[0].Kind == algorithm.KindLeaky {
-		return l.finishSingle(ctx, d, cost, err)
+	st, r, err := l.single.Take(ctx, 0, key, cost, 0)
+	if err != nil {
+		return l.singleFailed(ctx, err)
+	}
+	m := l.meters[0]
+	m.ReportFixed(&d, st, r, cost, 0)
+	if m.Kind == algorithm.KindLeaky {
+		correct(&algorithm.Charge{Meter: m, Cost: cost}, &d)
 	}
 	return d, nil
 }

@@ -103,29 +103,28 @@ func (l *Limiter) takeTicket(ctx context.Context, key string, cost int64) (Decis
 	return w.verdict.decision(), err
 }
 
-// finishSingle completes what the store decided without a ticket.
-func (l *Limiter) finishSingle(ctx context.Context, d Decision, cost int64, err error) (Decision, error) {
-	if err != nil {
-		var v Verdict
-		if !errors.Is(err, ErrInvalid) {
-			l.withoutStore(ctx, &v)
-		}
-		return v.decision(), l.wrap("take", err)
+// singleFailed is the decision if the store could not decide without a ticket.
+func (l *Limiter) singleFailed(ctx context.Context, err error) (Decision, error) {
+	var v Verdict
+	if !errors.Is(err, ErrInvalid) {
+		l.withoutStore(ctx, &v)
 	}
-	c := algorithm.Charge{Meter: l.meters[0], Cost: cost}
-	correct(&c, &d)
-	return d, nil
+	return v.decision(), l.wrap("take", err)
 }
 
 func (l *Limiter) decideSingle(ctx context.Context, key string, c *Call, v *Verdict) error {
-	d, now, err := l.single.Take(ctx, 0, key, c.Cost, c.MaxDelay)
-	if d, err = l.finishSingle(ctx, d, c.Cost, err); err != nil {
+	st, r, err := l.single.Take(ctx, 0, key, c.Cost, c.MaxDelay)
+	if err != nil {
 		if !errors.Is(err, ErrInvalid) {
 			l.withoutStore(ctx, v)
 		}
-		return err
+		return l.wrap("take", err)
 	}
-	v.settle(d.Allowed, now)
+	var d Decision
+	charge := algorithm.Charge{Meter: l.meters[0], Cost: c.Cost}
+	charge.Meter.ReportFixed(&d, st, r, c.Cost, c.MaxDelay)
+	correct(&charge, &d)
+	v.settle(d.Allowed, r.Now)
 	l.report(v, l.meters, []Decision{d})
 	return nil
 }

@@ -269,7 +269,7 @@ func (m *Meter) Amount(s State, now Instant, c Charge) int64 {
 // within caps a cost that must be recorded at what the overdraft has room for.
 func (m *Meter) within(used, cost int64) int64 { return min(cost, m.Capacity+m.Overdraft-used) }
 
-// used returns how much of the capacity a fixed-size state holds.
+// used returns how much of the capacity a state holds.
 func (m *Meter) used(s State, now Instant) int64 {
 	switch m.Kind {
 	case KindCounter:
@@ -300,44 +300,68 @@ func (m *Meter) Peek(s State, now Instant) Decision {
 	return m.Report(now, Result{State: s, Passes: true})
 }
 
-// ReportTo is Report in place. Every decision goes through it, so it avoids divisions.
+// ReportTo is Report in place.
 func (m *Meter) ReportTo(d *Decision, now Instant, r *Result) {
-	s, passes := r.State, r.Passes
-	var used int64
-	var clear Instant // when the subject is as if it had never been seen
+	m.report(d, now, r, m.used(r.State, now), m.Clear(r.State, now))
+}
+
+// Clear returns when the subject is as if it had never been seen, which is now if nothing is used.
+func (m *Meter) Clear(s State, now Instant) Instant {
+	if s.Used <= 0 && (m.Kind != KindCounter || s.Previous*m.counterLeft(s, now) <= 0) {
+		return now
+	}
 	switch m.Kind {
 	case KindWindow, KindCalendar:
-		used, clear = s.Used, m.windowEnd(max(now, s.At))
+		return m.windowEnd(max(now, s.At))
 	case KindCounter:
-		used, clear = m.counterUsed(s, now), m.counterClear(s)
+		return m.counterClear(s)
 	case KindBucket, KindLeaky:
-		used, clear = ceilDiv(s.Used, m.Ticks), m.bucketAt(s.At, ceilDiv(s.Used, m.Count))
+		return m.bucketAt(s.At, ceilDiv(s.Used, m.Count))
 	case KindInterval:
-		used, clear = s.Used, s.At+Instant(ceilDiv(s.Used, m.Count)*m.Window)
+		return s.At + Instant(ceilDiv(s.Used, m.Count)*m.Window)
 	case KindLog:
-		used, clear = s.Used, s.At+Instant(m.Window)
-	case KindLeases:
-		used, clear = s.Used, s.At
+		return s.At + Instant(m.Window)
 	}
-	capacity := m.Capacity
+	return s.At
+}
+
+// A FixedResult is the result of a charge of a fixed-size kind that was taken if it passed. It is separate from the
+// state so that a function returns both in registers.
+type FixedResult struct {
+	Now    Instant
+	Clear  Instant // see [Meter.Clear]
+	Passes bool
+}
+
+// ReportFixed is ReportTo for a FixedResult and the state after the request.
+func (m *Meter) ReportFixed(d *Decision, s State, r FixedResult, cost int64, maxDelay time.Duration) {
+	m.report(d, r.Now, &Result{State: s, Cost: cost, Passes: r.Passes, Taken: r.Passes, MaxDelay: maxDelay}, m.used(s, r.Now), r.Clear)
+}
+
+// report fills in a decision. Every decision goes through it, so it sets the fields one by one: a literal would be
+// copied.
+func (m *Meter) report(d *Decision, now Instant, r *Result, used int64, clear Instant) {
+	capacity, passes := m.Capacity, r.Passes
 	if m.CountAll {
-		capacity, passes = m.limit.Count, passes && !m.IsOver(s)
+		capacity, passes = m.limit.Count, passes && !m.IsOver(r.State)
 	}
-	*d = Decision{Allowed: passes, Limit: capacity, Used: used, Remaining: max(0, capacity-used)}
+	d.Allowed, d.Limit, d.Used, d.Remaining = passes, capacity, used, max(0, capacity-used)
+	d.RetryAfter, d.ResetAfter, d.Delay = 0, 0, 0
+	d.Receipt.Fingerprint, d.Receipt.Cost, d.Receipt.At = 0, 0, 0
 	if used > 0 {
 		d.ResetAfter = clear.Sub(now)
 	}
 	if !passes {
-		d.RetryAfter = m.retryAfter(s, now, r.Cost, r.MaxDelay)
+		d.RetryAfter = m.retryAfter(r.State, now, r.Cost, r.MaxDelay)
 	}
 	if !r.Taken {
 		return
 	}
 	if m.Kind == KindLeaky {
-		d.Delay = m.leakyDelay(s.At, s.Used-r.Cost*m.Ticks, now)
+		d.Delay = m.leakyDelay(r.State.At, r.State.Used-r.Cost*m.Ticks, now)
 	}
 	if r.Cost > 0 {
-		d.Receipt = Receipt{Fingerprint: m.Fingerprint, Cost: r.Cost, At: max(now, s.At)}
+		d.Receipt.Fingerprint, d.Receipt.Cost, d.Receipt.At = m.Fingerprint, r.Cost, max(now, r.State.At)
 		if m.Kind == KindLeases {
 			d.Receipt.Cost, d.Receipt.At = 1, now
 		}

@@ -75,7 +75,7 @@ func (w *workspace) adopt(k *storage.StateReport) {
 	d := m.Peek(st, at)
 	st.At = at
 	it.save(st)
-	date(it.slot(), at, &d, k.Given, at)
+	date(it.slot(), at, at.Add(d.ResetAfter), k.Given)
 }
 
 // usedAt returns how much of the limit a state has used at an instant.
@@ -105,7 +105,7 @@ func (w *workspace) adoptLog(it *item, k *storage.StateReport) {
 	}
 	it.setList(s, log)
 	d := m.Peek(m.LogState(log, k.Now, 0, true), k.Now)
-	date(s, it.at, &d, k.Given, k.Now)
+	date(s, it.at, k.Now.Add(d.ResetAfter), k.Given)
 }
 
 // adoptBan replaces the known state of a ban. A ban is dated by its start, which here is when this store

@@ -140,7 +140,7 @@ func (w *workspace) dateAll(decisions []algorithm.Decision) {
 
 func (w *workspace) date(it *item, d *algorithm.Decision) {
 	s := it.slot()
-	date(s, it.at, d, w.isGiven(), w.now)
+	date(s, it.at, w.now.Add(d.ResetAfter), w.isGiven())
 	it.shrinkList(s)
 }
 

@@ -242,7 +242,7 @@ func (sh *shard) save(s *slot, kind algorithm.Kind, st algorithm.State) {
 	s.payload = pack(kind, st)
 }
 
-// date writes the instant of the state and when it may be forgotten, as the decision reports it.
-func date(s *slot, at algorithm.Instant, d *algorithm.Decision, isGiven bool, now algorithm.Instant) {
-	s.head = head(at, now.Add(d.ResetAfter), s.head&sortMask|givenFlag(isGiven))
+// date writes the instant of the state and when it may be forgotten.
+func date(s *slot, at, clear algorithm.Instant, isGiven bool) {
+	s.head = head(at, clear, s.head&sortMask|givenFlag(isGiven))
 }

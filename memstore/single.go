@@ -27,24 +27,23 @@ func (s *Store) Single(self storage.Store, rule storage.RuleHasher, m *algorithm
 }
 
 // Take implements [storage.Single].
-func (r *singleRule) Take(ctx context.Context, now algorithm.Instant, key string, cost int64, maxDelay time.Duration) (d algorithm.Decision, at algorithm.Instant, err error) {
+func (r *singleRule) Take(ctx context.Context, now algorithm.Instant, key string, cost int64, maxDelay time.Duration) (algorithm.State, algorithm.FixedResult, error) {
 	s := r.store
 	low, high := r.rule.Words(key)
 	k, number := keyOfWords(low, high, r.meter.Fingerprint, s.seed)
 	sh := &s.shards[number>>s.shift]
 	sh.fetch(k.place) // the slot arrives while the clock is read and the lock is taken
 	if uint64(cost) > algorithm.MaxCount || uint64(now) > uint64(algorithm.MaxInstant) || maxDelay < 0 {
-		return d, 0, invalidSingle(now, r.meter, cost, maxDelay)
+		return algorithm.State{}, algorithm.FixedResult{}, invalidSingle(now, r.meter, cost, maxDelay)
 	}
 	if err := ctx.Err(); err != nil {
-		return d, 0, ended("take", err)
+		return algorithm.State{}, algorithm.FixedResult{}, ended("take", err)
 	}
 	given := now != 0
 	if !given {
 		now = s.clock.now()
 	}
-	at, _, _, err = sh.take(k, now, given, r.meter, cost, maxDelay, &d)
-	return d, at, err
+	return sh.take(k, now, given, r.meter, cost, maxDelay)
 }
 
 // invalidSingle returns the error that a ticket with these numbers has.
@@ -61,18 +60,18 @@ func (s *Store) takeSingle(t *storage.Ticket, out *storage.Outcome, now algorith
 		now = s.instant(t)
 	}
 	k, index := s.locate(&g.Subject, c.Meter)
-	now, st, passes, err := s.shards[index].take(k, now, given, c.Meter, c.Cost, t.MaxDelay, out.Single())
+	st, r, err := s.shards[index].take(k, now, given, c.Meter, c.Cost, t.MaxDelay)
 	if err != nil {
 		return err
 	}
-	out.SettleSingle(t, now, st, passes)
+	out.SettleSingle(t, st, r)
 	return nil
 }
 
-// take decides a single charge and reports to d. It takes the lock itself, after the caller has read the
-// clock, because others wait for the lock. It returns when it decided, which may be later than the given
-// instant, the state after the request, and whether the charge passes.
-func (sh *shard) take(k key, now algorithm.Instant, given bool, m *algorithm.Meter, cost int64, maxDelay time.Duration, d *algorithm.Decision) (_ algorithm.Instant, _ algorithm.State, passes bool, _ error) {
+// take decides a single charge. It takes the lock itself, after the caller has read the clock, because others
+// wait for the lock. It returns the state after the request, when it decided, which may be later than the given
+// instant, and when the state is clear. The caller reports to the client, without the lock.
+func (sh *shard) take(k key, now algorithm.Instant, given bool, m *algorithm.Meter, cost int64, maxDelay time.Duration) (algorithm.State, algorithm.FixedResult, error) {
 	sh.mu.Lock() // without defer, which is a noticeable part of a decision's cost
 	at := sh.find(k)
 	from := at
@@ -85,26 +84,26 @@ func (sh *shard) take(k key, now algorithm.Instant, given bool, m *algorithm.Met
 	}
 	st, passes, repaired := m.Weigh(before, now, cost, maxDelay)
 	st, write := charge(m, st, cost, passes, repaired)
+	clear := m.Clear(st, now)
 	if write && at == nil {
 		var err error
 		if at, err = sh.placeSingle(k, now, given, m); err != nil {
 			sh.mu.Unlock()
-			return now, st, false, err
+			return st, algorithm.FixedResult{}, err
 		}
 	}
-	m.ReportTo(d, now, &algorithm.Result{State: st, Cost: cost, Passes: passes, Taken: passes, MaxDelay: maxDelay})
 	if write {
 		sh.save(at, m.Kind, st)
 		last := st.At
 		if !repaired {
 			last = max(last, before.At) // an adopted state is dated within its window
 		}
-		date(at, last, d, given, now)
+		date(at, last, clear, given)
 	} else {
-		at.extend(now.Add(d.ResetAfter), given)
+		at.extend(clear, given)
 	}
 	sh.mu.Unlock()
-	return now, st, passes, nil
+	return st, algorithm.FixedResult{Now: now, Clear: clear, Passes: passes}, nil
 }
 
 // placeSingle returns the slot for a new state.

@@ -59,7 +59,7 @@ func TestSingleChargesAreDecidedAlike(t *testing.T) {
 				}
 				key := fmt.Sprint("key ", ticket.Nonce)
 				ticket.Groups[0].Subject = rule.Subject(key)
-				d, at, err := alone.Take(ctx, ticket.Now, key, ticket.Groups[0].Charges[0].Cost, ticket.MaxDelay)
+				st, r, err := alone.Take(ctx, ticket.Now, key, ticket.Groups[0].Charges[0].Cost, ticket.MaxDelay)
 				var out, ordinary storage.Outcome
 				outErr := with.Take(ctx, ticket, &out)
 				if fmt.Sprint(err) != fmt.Sprint(outErr) {
@@ -75,8 +75,9 @@ func TestSingleChargesAreDecidedAlike(t *testing.T) {
 				if !reflect.DeepEqual(out, ordinary) {
 					t.Fatalf("call %d at %d: %+v, through a workspace %+v", call, now, out, ordinary)
 				}
-				if d != out.Decisions[0] || at != out.Now {
-					t.Fatalf("call %d: without a ticket %+v at %d, with one %+v at %d", call, d, at, out.Decisions[0], out.Now)
+				var d algorithm.Decision
+				if m.ReportFixed(&d, st, r, ticket.Groups[0].Charges[0].Cost, ticket.MaxDelay); d != out.Decisions[0] || r.Now != out.Now {
+					t.Fatalf("call %d: without a ticket %+v at %d, with one %+v at %d", call, d, r.Now, out.Decisions[0], out.Now)
 				}
 				cancel()
 			}

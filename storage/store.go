@@ -74,10 +74,11 @@ type SingleStore interface {
 	Single(s Store, rule RuleHasher, m *algorithm.Meter) Single
 }
 
-// A Single decides charges of one meter under one rule. It answers as Take does for a ticket that has only this
-// charge, and returns when it decided. An instant of 0 means the store's clock.
+// A Single decides charges of one meter under one rule, as Take does for a ticket that has only this charge. It
+// returns the state after the request and what [algorithm.Meter.ReportFixed] makes a decision of. An instant of 0
+// means the store's clock.
 type Single interface {
-	Take(ctx context.Context, now algorithm.Instant, key string, cost int64, maxDelay time.Duration) (algorithm.Decision, algorithm.Instant, error)
+	Take(ctx context.Context, now algorithm.Instant, key string, cost int64, maxDelay time.Duration) (algorithm.State, algorithm.FixedResult, error)
 }
 
 // A BatchStore decides many tickets in one function call, each by itself, faster than one by one.

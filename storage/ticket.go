@@ -328,24 +328,22 @@ func (o *Outcome) Settle(t *Ticket, now algorithm.Instant, found []ChargeResult,
 	}
 }
 
-// Single returns where SettleSingle expects the decision.
-func (o *Outcome) Single() *algorithm.Decision {
-	o.Decisions = resize(o.Decisions, 1)
-	return &o.Decisions[0]
-}
-
 // SettleSingle is Settle for a ticket of one group with one charge of a fixed-size kind, which is not
-// guarded, overdraws nothing and is not denied elsewhere. Single already has the charge's decision.
-func (o *Outcome) SettleSingle(t *Ticket, now algorithm.Instant, after algorithm.State, passes bool) {
-	g, d := &t.Groups[0], o.Single()
-	o.Now = now
-	o.Allowed = passes || g.Alone
+// guarded, overdraws nothing and is not denied elsewhere.
+func (o *Outcome) SettleSingle(t *Ticket, after algorithm.State, r algorithm.FixedResult) {
+	g := &t.Groups[0]
+	c := &g.Charges[0]
+	o.Now = r.Now
+	o.Allowed = r.Passes || g.Alone
 	o.Groups = resize(o.Groups, 1)
 	o.States = resize(o.States, 1)
 	o.States[0] = after
-	group := GroupOutcome{Allowed: d.Allowed, Taken: passes}
-	if !d.Allowed && g.Charges[0].Meter.IsFirm() && !g.Returnable {
-		group.FirmUntil = retryAt(d, now)
+	o.Decisions = resize(o.Decisions, 1)
+	d := &o.Decisions[0]
+	c.Meter.ReportFixed(d, after, r, c.Cost, t.MaxDelay)
+	group := GroupOutcome{Allowed: d.Allowed, Taken: r.Passes}
+	if !d.Allowed && c.Meter.IsFirm() && !g.Returnable {
+		group.FirmUntil = retryAt(d, r.Now)
 	}
 	o.Groups[0] = group
 }
