@@ -26,6 +26,7 @@ import (
 	"github.com/penstock-io/penstock/bench/redis"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/bench/rules"
+	"github.com/penstock-io/penstock/bench/scale"
 )
 
 func main() {
@@ -92,6 +93,8 @@ func measure(ctx context.Context, name string, o options, stderr *os.File) (repo
 		return keys.Measure(keys.Options{Keys: s.weighedKeys, MaxBytes: 8 << 30, Stderr: stderr})
 	case "huge":
 		return keys.MeasureHuge(keys.Options{Keys: o.keys, Cell: s.doorsCell, Stderr: stderr})
+	case "scale":
+		return scale.Measure(ctx, scale.Options{Limits: 64, Keys: s.scaledKeys, Rules: s.scaledRules, Nodes: 64, Cell: s.scaleCell, Stderr: stderr})
 	case "guards":
 		return guards.Measure(ctx, guards.Options{Keys: s.guardedKeys, Cell: s.redisCell, Repeat: o.repeat, Stderr: stderr})
 	case "redis":

@@ -82,6 +82,11 @@ func TestDocumentsShowTheSavedResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for file, svg := range curves(saved) {
+		if text, err := os.ReadFile("../" + file); err != nil || !bytes.Equal(text, svg) {
+			t.Errorf("%s differs from %s (%v): run make bench-readme", file, resultsDir, err)
+		}
+	}
 	for _, g := range generated {
 		text, err := os.ReadFile("../" + g.file)
 		if err != nil {

@@ -17,6 +17,7 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
   keys     bytes per key, and the time of a full garbage collection, at ten million keys
   huge     500 million keys in one process, or -keys: insert rate, bytes per key, decisions,
            garbage collection; needs 20 GiB, and runs only if it is asked for
+  scale    the cost of a decision by limits of a request, keys, rules and nodes, as curves
   redis    decisions a second, latency and server CPU with 1, 64 and 512 callers, and
            Redis memory per key
   latency  calls on a fixed schedule at half of the saturation rate, and one script
@@ -75,8 +76,12 @@ type workSizes struct {
 	hotCell     time.Duration
 	scarce      int64
 	guardedKeys int
-	rules       int
-	rulesCell   time.Duration
+
+	scaledKeys, scaledRules int
+	scaleCell               time.Duration
+
+	rules     int
+	rulesCell time.Duration
 
 	entitlements, changes int
 
@@ -94,7 +99,8 @@ var (
 		latencyCell: 5 * time.Second, travels: 200,
 		hotCell: 2 * time.Second, scarce: 200_000,
 		guardedKeys: 100_000,
-		rules:       100_000, rulesCell: 500 * time.Millisecond,
+		scaledKeys:  100_000_000, scaledRules: 200_000, scaleCell: 2 * time.Second,
+		rules: 100_000, rulesCell: 500 * time.Millisecond,
 		entitlements: 1_000_000, changes: 100,
 		doorsCell: 5 * time.Second,
 		envoyKeys: 100_000, envoyCell: 5 * time.Second,
@@ -106,7 +112,8 @@ var (
 		latencyCell: 300 * time.Millisecond, travels: 25,
 		hotCell: 50 * time.Millisecond, scarce: 5_000,
 		guardedKeys: 20_000,
-		rules:       100_000, rulesCell: 20 * time.Millisecond,
+		scaledKeys:  1_000_000, scaledRules: 10_000, scaleCell: 50 * time.Millisecond,
+		rules: 100_000, rulesCell: 20 * time.Millisecond,
 		entitlements: 20_000, changes: 10,
 		doorsCell: time.Second,
 		envoyKeys: 2_000, envoyCell: 300 * time.Millisecond,
@@ -119,7 +126,7 @@ const (
 )
 
 func benchmarks() []string {
-	return []string{"memory", "keys", "huge", "redis", "latency", "hot", "guards", "rules", "entitlements", "doors", "envoy"}
+	return []string{"memory", "keys", "huge", "scale", "redis", "latency", "hot", "guards", "rules", "entitlements", "doors", "envoy"}
 }
 
 // ordinary are the benchmarks that any machine can run.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/internal/toolreport"
 )
 
 // A comparison is a row of the table in the README: one figure of a section beside the same figure of its peers.
@@ -68,6 +69,7 @@ var generated = []struct {
 }{
 	{"README.md", "bench: comparisons", comparisonsText},
 	{"docs/explanation/benchmarks.md", "bench: goals", goalsText},
+	{"docs/explanation/benchmarks.md", "bench: scale", scaleText},
 }
 
 // writeDocuments writes the saved results into the documents of the repository.
@@ -75,6 +77,11 @@ func writeDocuments(root string) error {
 	saved, err := report.Load(filepath.Join(root, resultsDir), benchmarks())
 	if err != nil {
 		return err
+	}
+	for name, svg := range curves(saved) {
+		if err := os.WriteFile(filepath.Join(root, name), svg, 0o644); err != nil {
+			return err
+		}
 	}
 	for _, g := range generated {
 		file := filepath.Join(root, g.file)
@@ -178,6 +185,58 @@ func provenance(saved []report.Report) string {
 		names = append(names, strings.Join(sections[run], ", ")+": "+run)
 	}
 	return "Measured: " + strings.Join(names, "; ") + "."
+}
+
+// curveFiles are the pictures of the tables of the section scale, and the labels of their horizontal axes.
+var curveFiles = []struct{ file, axis string }{
+	{"docs/img/scale-limits.svg", "limits per request"},
+	{"docs/img/scale-keys.svg", "keys"},
+	{"docs/img/scale-rules.svg", "rules"},
+	{"docs/img/scale-nodes.svg", "nodes"},
+}
+
+// curves draws the tables of the section scale, if it was saved, by file.
+func curves(saved []report.Report) map[string][]byte {
+	files := map[string][]byte{}
+	for _, r := range saved {
+		if r.Sections[0].Name != "scale" {
+			continue
+		}
+		for i, t := range r.Sections[0].Tables {
+			c := toolreport.Chart{Caption: fmt.Sprintf("%s: %s per decision", t.Title, t.Columns[0].Unit), Axis: curveFiles[i].axis}
+			for _, row := range t.Rows {
+				c.Marks = append(c.Marks, row.Name)
+			}
+			for column, name := range t.Columns {
+				line := toolreport.Line{Name: name.Name + " [" + name.Unit + "]"}
+				for _, row := range t.Rows {
+					line.Values = append(line.Values, row.Values[column])
+				}
+				c.Lines = append(c.Lines, line)
+			}
+			var b bytes.Buffer
+			c.SVG(&b)
+			files[curveFiles[i].file] = b.Bytes()
+		}
+	}
+	return files
+}
+
+// scaleText shows the curves, and their figures.
+func scaleText(saved []report.Report) (string, error) {
+	for _, r := range saved {
+		if r.Sections[0].Name != "scale" {
+			continue
+		}
+		var b bytes.Buffer
+		for i, t := range r.Sections[0].Tables {
+			fmt.Fprintf(&b, "### %s\n\n![%[1]s: cost of a decision](../img/%s)\n", t.Title, filepath.Base(curveFiles[i].file))
+			t.Text(&b)
+			b.WriteString("\n")
+		}
+		return b.String() + provenance([]report.Report{r}) + "\n", nil
+	}
+	return "Not measured yet.\n", nil
 }
 
 // goalsText returns the goals of every saved section.

@@ -33,7 +33,8 @@ func (r *Report) Text(w io.Writer) error {
 			fmt.Fprintf(b, "\n%s\n", note)
 		}
 		for i := range s.Tables {
-			s.Tables[i].text(b)
+			fmt.Fprintf(b, "\n%s\n", s.Tables[i].Title)
+			s.Tables[i].Text(b)
 		}
 		goals = append(goals, s.Goals...)
 	}
@@ -43,8 +44,9 @@ func (r *Report) Text(w io.Writer) error {
 	return b.Flush()
 }
 
-func (t *Table) text(w io.Writer) {
-	fmt.Fprintf(w, "\n%s\n\n", t.Title)
+// Text writes the table below an empty line.
+func (t *Table) Text(w io.Writer) {
+	fmt.Fprintln(w)
 	head := []string{""}
 	for _, c := range t.Columns {
 		head = append(head, fmt.Sprintf("%s [%s]", c.Name, c.Unit))

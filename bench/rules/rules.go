@@ -169,6 +169,15 @@ func prepare(size int) (*set, error) {
 	return made, nil
 }
 
+// MatchTime returns the nanoseconds of a match of five rules among that many, with clients spread over all.
+func MatchTime(size int, cell time.Duration) (float64, error) {
+	s, err := prepare(size)
+	if err != nil {
+		return 0, err
+	}
+	return s.time(len(crowds)-1, len(hits)-1, cell)
+}
+
 func inUse() int64 {
 	runtime.GC()
 	runtime.GC() // what finalizers released

@@ -107,9 +107,7 @@ func (c *Chart) SVG(w io.Writer) {
 	for v := 0.0; v <= top+step/2; v += step {
 		fmt.Fprintf(w, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#8884"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`, left, svgWidth-right, y(v), y(v), left-8, y(v)+4, strconv.FormatFloat(v, 'g', 6, 64))
 	}
-	from, to := c.ends()
-	fmt.Fprintf(w, `<text x="%d" y="%d">%s</text><text x="%d" y="%d" text-anchor="middle">%s</text><text x="%d" y="%d" text-anchor="end">%s</text>`,
-		left, svgHeight-12, html.EscapeString(from), (left+svgWidth-right)/2, svgHeight-12, html.EscapeString(c.Axis), svgWidth-right, svgHeight-12, html.EscapeString(to))
+	c.svgAxis(w, x)
 	at := left
 	for i, l := range c.Lines {
 		colour := colours[i%len(colours)]
@@ -122,6 +120,24 @@ func (c *Chart) SVG(w io.Writer) {
 		at += 40 + 7*len(l.Name)
 	}
 	fmt.Fprint(w, "</svg>\n")
+}
+
+// mostMarks is how many names fit under the horizontal axis.
+const mostMarks = 14
+
+// svgAxis writes the horizontal axis: the name of every point if there is room, otherwise its ends.
+func (c *Chart) svgAxis(w io.Writer, x func(i, n int) float64) {
+	from, to := c.ends()
+	ends, label := svgHeight-12, svgHeight-12
+	if n := len(c.Marks); n > 2 && n <= mostMarks {
+		ends = svgHeight - 20
+		label = svgHeight - 4
+		for i, name := range c.Marks[1 : n-1] {
+			fmt.Fprintf(w, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`, x(i+1, n), ends, html.EscapeString(name))
+		}
+	}
+	fmt.Fprintf(w, `<text x="%d" y="%d">%s</text><text x="%d" y="%d" text-anchor="middle">%s</text><text x="%d" y="%d" text-anchor="end">%s</text>`,
+		left, ends, html.EscapeString(from), (left+svgWidth-right)/2, label, html.EscapeString(c.Axis), svgWidth-right, ends, html.EscapeString(to))
 }
 
 // colours are distinguishable for colour-blind people, too.
