@@ -189,10 +189,10 @@ func provenance(saved []report.Report) string {
 
 // curveFiles are the pictures of the tables of the section scale, and the labels of their horizontal axes.
 var curveFiles = []struct{ file, axis string }{
-	{"docs/img/scale-limits.svg", "limits per request"},
-	{"docs/img/scale-keys.svg", "keys"},
-	{"docs/img/scale-rules.svg", "rules"},
-	{"docs/img/scale-nodes.svg", "nodes"},
+	{"scale-limits.svg", "limits per request"},
+	{"scale-keys.svg", "keys"},
+	{"scale-rules.svg", "rules"},
+	{"scale-nodes.svg", "nodes"},
 }
 
 // curves draws the tables of the section scale, if it was saved, by file.
@@ -216,7 +216,7 @@ func curves(saved []report.Report) map[string][]byte {
 			}
 			var b bytes.Buffer
 			c.SVG(&b)
-			files[curveFiles[i].file] = b.Bytes()
+			files["docs/img/"+curveFiles[i].file] = b.Bytes()
 		}
 	}
 	return files
@@ -230,7 +230,7 @@ func scaleText(saved []report.Report) (string, error) {
 		}
 		var b bytes.Buffer
 		for i, t := range r.Sections[0].Tables {
-			fmt.Fprintf(&b, "### %s\n\n![%[1]s: cost of a decision](../img/%s)\n", t.Title, filepath.Base(curveFiles[i].file))
+			fmt.Fprintf(&b, "### %s\n\n![%[1]s: cost of a decision](../img/%s)\n", t.Title, curveFiles[i].file)
 			t.Text(&b)
 			b.WriteString("\n")
 		}
