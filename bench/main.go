@@ -32,6 +32,7 @@ import (
 func main() {
 	inprocess.ServeIfChild()
 	doors.ServeIfChild()
+	envoy.ServeIfChild()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	o, err := parse(os.Args[1:], os.Stderr)

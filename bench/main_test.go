@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/bench/doors"
+	"github.com/penstock-io/penstock/bench/envoy"
 	"github.com/penstock-io/penstock/bench/inprocess"
 	"github.com/penstock-io/penstock/bench/report"
 )
@@ -22,6 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	inprocess.ServeIfChild()
 	doors.ServeIfChild()
+	envoy.ServeIfChild()
 	os.Exit(m.Run())
 }
 

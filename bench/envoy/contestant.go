@@ -41,6 +41,7 @@ func contestants(bin string) []contestant {
 		{"envoyproxy/ratelimit, local cache", report.Peer, func(dir, addr, redis string) (*exec.Cmd, error) {
 			return theirs(bin, dir, addr, redis, "LOCAL_CACHE_SIZE_IN_BYTES=134217728")
 		}},
+		{bareGRPC, report.Ceiling, bare},
 	}
 }
 

@@ -34,6 +34,10 @@ func (b *bench) add(s *report.Section, t traffic, rate float64) {
 			Measured: g.table.Ratio(headline, columnOf(g.table, g.figure)),
 		})
 	}
+	s.Goals = append(s.Goals, report.Goal{
+		Name: fmt.Sprintf("envoy, %s: server CPU per decision at saturation vs %s", t.name, bareGRPC), Bound: report.AtMost, Want: 1.15, Unit: "×",
+		Measured: atSpeed.Value(headline, columnOf(&atSpeed, serverCPU)) / atSpeed.Value(bareGRPC, columnOf(&atSpeed, serverCPU)),
+	})
 }
 
 var costs = []report.Column{
