@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/bench/doors"
-	"github.com/penstock-io/penstock/bench/entitlements"
 	"github.com/penstock-io/penstock/bench/envoy"
 	"github.com/penstock-io/penstock/bench/guards"
 	"github.com/penstock-io/penstock/bench/hot"
@@ -110,8 +109,6 @@ func measure(ctx context.Context, name string, o options, stderr *os.File) (repo
 		return doors.Measure(ctx, doors.Options{Cell: s.doorsCell, Repeat: o.repeat, Stderr: stderr})
 	case "envoy":
 		return envoy.Measure(ctx, envoy.Options{Keys: s.envoyKeys, Cell: s.envoyCell, Repeat: o.repeat, Stderr: stderr})
-	case "entitlements":
-		return entitlements.Measure(ctx, entitlements.Options{Rows: s.entitlements, Changes: s.changes, Stderr: stderr})
 	}
 	return report.Section{}, fmt.Errorf("no benchmark is called %q", name)
 }

@@ -22,15 +22,12 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
            Redis memory per key
   latency  calls on a fixed schedule at half of the saturation rate, and one script
            against four round trips over a slower network
-  hot      exact decisions, cached denials and permits taken ahead beside each other and
-           beside the script alone; one hot key on three nodes, and what it asks of Redis
+  hot      exact decisions, cached denials and permits taken ahead beside each other;
+           one hot key on three nodes, and what it asks of Redis
   guards   what a call with a penalty, an id or a reservation makes a store remember, in
            bytes, and what it costs a decision
   rules    finding the rules of a call among 10, 1,000 and 100,000; bytes per rule, and
            the time to compile them
-  entitlements
-           a table of a million entitlements: import, load, memory per row, lookup, and from
-           a saved row to three nodes that decide by it
   doors    what a request pays for being limited: the gateway beside other proxies, the
            decision API, and each place where an application can be limited; needs wrk,
            nginx, haproxy and caddy
@@ -83,8 +80,6 @@ type workSizes struct {
 	rules     int
 	rulesCell time.Duration
 
-	entitlements, changes int
-
 	doorsCell time.Duration
 
 	envoyKeys int
@@ -101,7 +96,6 @@ var (
 		guardedKeys: 100_000,
 		scaledKeys:  100_000_000, scaledRules: 200_000, scaleCell: 2 * time.Second,
 		rules: 100_000, rulesCell: 500 * time.Millisecond,
-		entitlements: 1_000_000, changes: 100,
 		doorsCell: 5 * time.Second,
 		envoyKeys: 100_000, envoyCell: 5 * time.Second,
 	}
@@ -114,7 +108,6 @@ var (
 		guardedKeys: 20_000,
 		scaledKeys:  1_000_000, scaledRules: 10_000, scaleCell: 50 * time.Millisecond,
 		rules: 100_000, rulesCell: 20 * time.Millisecond,
-		entitlements: 20_000, changes: 10,
 		doorsCell: time.Second,
 		envoyKeys: 2_000, envoyCell: 300 * time.Millisecond,
 	}
@@ -126,7 +119,7 @@ const (
 )
 
 func benchmarks() []string {
-	return []string{"memory", "keys", "huge", "scale", "redis", "latency", "hot", "guards", "rules", "entitlements", "doors", "envoy"}
+	return []string{"memory", "keys", "huge", "scale", "redis", "latency", "hot", "guards", "rules", "doors", "envoy"}
 }
 
 // ordinary are the benchmarks that any machine can run.

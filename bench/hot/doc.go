@@ -2,6 +2,5 @@
 // internal/server puts around it: decisions by Redis, denials from a node's deny cache, and requests covered by
 // leases. It also measures what one hot key on several nodes costs Redis.
 //
-// It is separate because it has no peers: the reference is the exact decision, and the ceiling is the same
-// script, sent as fast as Redis runs it.
+// It is separate because it has no peers: the reference is the exact decision.
 package hot

@@ -29,7 +29,6 @@ type bench struct {
 	options Options
 	addr    string
 	nodes   []*node
-	runs    map[string][]byte // of the script, by ceiling
 	report.Samples
 	progress *report.Progress
 }
@@ -43,7 +42,7 @@ func Measure(ctx context.Context, o Options) (s report.Section, err error) {
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 	b := &bench{options: o, addr: server.Addr, Samples: report.Samples{}}
-	b.progress = report.Begin(o.Stderr, "hot", 1+o.Repeat*(len(crowds)*len(ways)+len(ceilings)+len(b.scenes())))
+	b.progress = report.Begin(o.Stderr, "hot", o.Repeat*(len(crowds)*len(ways)+len(b.scenes())))
 	defer b.progress.End()
 	defer b.close()
 	if err := b.open(ctx); err != nil {
@@ -51,9 +50,6 @@ func Measure(ctx context.Context, o Options) (s report.Section, err error) {
 	}
 	for turn := range o.Repeat {
 		if err := b.alongPaths(ctx); err != nil {
-			return s, err
-		}
-		if err := b.atCeilings(ctx); err != nil {
 			return s, err
 		}
 		if err := b.onNodes(ctx, turn); err != nil {
@@ -67,11 +63,10 @@ func Measure(ctx context.Context, o Options) (s report.Section, err error) {
 
 var notes = []string{
 	"The stores are those of a server: deny cache around leases around a breaker around Redis, and a store in memory that counts along. All calls are of one key. Callers ask again at once and share this machine's processors with Redis.",
-	"Asked of Redis are decisions that Redis makes, however many travel in one call; the goals are about them. The ceiling is the script as the store sends it, replayed on pipelined connections; there is no limiter around it.",
+	"Asked of Redis are decisions that Redis makes, however many travel in one call; the goals are about them.",
 }
 
 func (b *bench) open(ctx context.Context) error {
-	b.progress.Step("record")
 	s, err := compile(b.options.Scarce)
 	if err != nil {
 		return err
@@ -83,9 +78,7 @@ func (b *bench) open(ctx context.Context) error {
 		}
 		b.nodes = append(b.nodes, n)
 	}
-	one, many, err := record(ctx, b.addr, s)
-	b.runs = map[string][]byte{oneEach: one, manyEach: many}
-	return errors.Join(err, b.deny(ctx, b.nodes[:1], caller))
+	return b.deny(ctx, b.nodes[:1], caller)
 }
 
 // deny makes nodes learn that a client is denied. The next request is measured.

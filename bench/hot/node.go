@@ -1,8 +1,6 @@
 package hot
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -96,18 +94,6 @@ func (n *node) close() {
 	for i := range n.ends {
 		n.ends[len(n.ends)-1-i]()
 	}
-}
-
-// used returns how much of its limit a client of the exact rule has used, according to Redis.
-func (n *node) used(ctx context.Context, user string) (int64, error) {
-	var v penstock.Verdict
-	if err := n.Decide(ctx, newCall(exactPath, user, 0), &v); err != nil {
-		return 0, err
-	}
-	if len(v.Limits) != 1 {
-		return 0, errors.New("the exact rule does not apply")
-	}
-	return v.Limits[0].Used, nil
 }
 
 func newCall(path, user string, cost int64) *penstock.Call {

@@ -10,11 +10,9 @@ import (
 
 // Rows.
 const (
-	exact    = "exact"
-	leased   = "leased"
-	cached   = "cached deny"
-	oneEach  = "the script alone, one decision a run"
-	manyEach = "the script alone, full runs"
+	exact  = "exact"
+	leased = "leased"
+	cached = "cached deny"
 )
 
 // A path is a path by which requests are decided on one node.
@@ -24,14 +22,12 @@ type path struct {
 }
 
 var (
-	ways     = []path{{exact, exactPath, true}, {leased, leasedPath, true}, {cached, deniedPath, false}}
-	ceilings = []string{oneEach, manyEach}
-
+	ways   = []path{{exact, exactPath, true}, {leased, leasedPath, true}, {cached, deniedPath, false}}
 	crowds = []int{2, 64, most} // numbers of clients
 )
 
 const (
-	most = 512 // clients for the comparison with the ceiling, and for costs
+	most = 512 // clients of the costs
 	some = 64  // clients for the latency goal
 
 	caller = "along the paths" // the user of all requests
@@ -76,67 +72,13 @@ func (b *bench) along(ctx context.Context, w path, callers int) error {
 	return nil
 }
 
-func (b *bench) atCeilings(ctx context.Context) error {
-	for _, name := range ceilings {
-		b.progress.Step("%s", name)
-		if err := b.atCeiling(ctx, name); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// atCeiling counts decisions by the state they leave in Redis, which only decisions change.
-func (b *bench) atCeiling(ctx context.Context, name string) error {
-	first, err := b.nodes[0].used(ctx, recorded)
-	if err != nil {
-		return err
-	}
-	before, err := b.usage()
-	if err != nil {
-		return err
-	}
-	elapsed, err := replay(ctx, b.addr, b.runs[name], b.options.Cell)
-	if err != nil {
-		return err
-	}
-	after, err := b.usage()
-	if err != nil {
-		return err
-	}
-	last, err := b.nodes[0].used(ctx, recorded)
-	if err != nil {
-		return err
-	}
-	decisions := last - first
-	if decisions <= 0 {
-		return fmt.Errorf("used %d before and %d after: nothing was decided", first, last)
-	}
-	c := costOf(before, after, decisions)
-	c.asked = 1
-	b.noteCost(name, c)
-	for _, callers := range crowds { // the figure that theirs is compared with
-		b.Add(name, by(rate, callers), float64(decisions)/elapsed.Seconds())
-	}
-	return nil
-}
-
 func (b *bench) addPaths(s *report.Section) {
-	speed := b.pathTable("Decisions a second on one node, by number of callers", columnsBy(rate, report.Column{Unit: "/s", Better: report.More}), true)
+	speed := b.pathTable("Decisions a second on one node, by number of callers", columnsBy(rate, report.Column{Unit: "/s", Better: report.More}))
 	wait := b.pathTable("What callers wait", append(
 		columnsBy(p50, report.Column{Unit: "µs", Better: report.Less}),
-		columnsBy(p99, report.Column{Unit: "µs", Better: report.Less})...), false)
-	s.Tables = append(s.Tables, speed, wait, b.pathTable(fmt.Sprintf("What a decision costs Redis, %d callers", most), costs, true))
+		columnsBy(p99, report.Column{Unit: "µs", Better: report.Less})...))
+	s.Tables = append(s.Tables, speed, wait, b.pathTable(fmt.Sprintf("What a decision costs Redis, %d callers", most), costs))
 
-	s.Goals = append(s.Goals,
-		report.Goal{
-			Name: fmt.Sprintf("hot: exact decisions/s, %d callers, vs %s", most, oneEach), Bound: report.AtLeast, Want: 1, Unit: "×",
-			Measured: b.Median(exact, by(rate, most)) / b.Median(oneEach, by(rate, most)),
-		},
-		report.Goal{ // how close the store gets to the ceiling, whatever else uses the processors
-			Name: fmt.Sprintf("hot: Redis CPU per exact decision, %d callers, vs %s", most, manyEach), Bound: report.AtMost, Want: 1.5, Unit: "×",
-			Measured: b.Median(exact, redisCPU) / b.Median(manyEach, redisCPU),
-		})
 	for _, w := range ways {
 		s.Goals = append(s.Goals, report.Goal{
 			Name: fmt.Sprintf("hot: p99, %s, %d callers", w.name, some), Bound: report.Below, Want: 2, Unit: " ms",
@@ -155,15 +97,10 @@ func columnsBy(figure string, c report.Column) (columns []report.Column) {
 	return columns
 }
 
-func (b *bench) pathTable(title string, columns []report.Column, withCeilings bool) report.Table {
+func (b *bench) pathTable(title string, columns []report.Column) report.Table {
 	t := report.Table{Title: title, Columns: columns}
 	for _, w := range ways {
 		t.Rows = append(t.Rows, b.Row(w.name, report.Ours, "", columns))
-	}
-	if withCeilings {
-		for _, name := range ceilings {
-			t.Rows = append(t.Rows, b.Row(name, report.Ceiling, "", columns))
-		}
 	}
 	return t
 }
