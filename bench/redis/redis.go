@@ -48,6 +48,7 @@ const (
 	p50          = "p50, "
 	p99          = "p99, "
 	serverMicros = "processor time, "
+	clientMicros = "client's processor time, "
 )
 
 // Measure runs the benchmark.
@@ -153,7 +154,15 @@ func (b *bench) visit(ctx context.Context, r runner, c cell) error {
 	if err != nil {
 		return err
 	}
+	ownBefore, err := ownCPU()
+	if err != nil {
+		return err
+	}
 	served, err := load.Run(ctx, r.limiter)
+	if err != nil {
+		return err
+	}
+	ownAfter, err := ownCPU()
 	if err != nil {
 		return err
 	}
@@ -166,6 +175,7 @@ func (b *bench) visit(ctx context.Context, r runner, c cell) error {
 	note(p50, float64(served.Latency.ValueAtPercentile(50))/1e3)
 	note(p99, float64(served.Latency.ValueAtPercentile(99))/1e3)
 	note(serverMicros, (after-before)*1e6/float64(served.Decisions))
+	note(clientMicros, (ownAfter-ownBefore).Seconds()*1e6/float64(served.Decisions))
 	b.gaveUp[r.Name] += served.GaveUp
 	return nil
 }
@@ -188,6 +198,7 @@ func (b *bench) section() report.Section {
 		b.table(p50, report.Column{Unit: "ms", Better: report.Less}, "Median latency, by pattern and number of callers"),
 		b.table(p99, report.Column{Unit: "ms", Better: report.Less}, "99th percentile of latency, by pattern and number of callers"),
 		cost,
+		b.table(clientMicros, report.Column{Unit: "µs", Better: report.Less}, "Processor time of the client per decision, with the benchmark's own, by pattern and number of callers"),
 	}
 	const lone, uniform, loneHot, hot = 0, 2, 3, 5 // columns, in the order of cells
 	s.Goals = []report.Goal{

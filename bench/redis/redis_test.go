@@ -16,8 +16,8 @@ func TestMeasureFillsEveryCell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Tables) != 6 {
-		t.Fatalf("%d tables, want rate, two latencies, CPU and two of memory", len(s.Tables))
+	if len(s.Tables) != 7 {
+		t.Fatalf("%d tables, want rate, two latencies, two of CPU and two of memory", len(s.Tables))
 	}
 	for _, table := range s.Tables {
 		if len(table.Rows) == 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/penstock-io/penstock/bench/remote"
 	"github.com/penstock-io/penstock/internal/redistest"
@@ -47,6 +49,15 @@ func ServerCPU(addr string) (float64, error) {
 	}
 	system, err := infoNumber(addr, "cpu", "used_cpu_sys")
 	return user + system, err
+}
+
+// ownCPU returns the processor time that this process has used so far.
+func ownCPU() (time.Duration, error) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, fmt.Errorf("read this process's processor time: %w", err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
 // Keys returns the names of n keys, 16 characters each.
