@@ -45,10 +45,14 @@ func (c *clock) now() algorithm.Instant {
 // anchor checks the offset and the stopwatch, and returns what the stopwatch shows. The two clocks cannot be read
 // at the same moment, and the goroutine may be descheduled between the readings. So anchor reads the wall clock
 // between two readings of the stopwatch. It moves the offset only if it lies outside the range these allow, and
-// only to the edge of that range. While another goroutine does so, it returns the given reading.
+// only to the edge of that range. While another goroutine does so, it returns the given reading if that is recent. If
+// not, the machine may have been suspended and the counter may be wrong: then it waits for its turn.
 func (c *clock) anchor(since int64) int64 {
 	if !c.anchoring.TryLock() {
-		return since
+		if passed := since - c.anchored.Load(); uint64(passed) < uint64(100*anchorFor) {
+			return since
+		}
+		c.anchoring.Lock()
 	}
 	defer c.anchoring.Unlock()
 	for {

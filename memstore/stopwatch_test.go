@@ -3,6 +3,8 @@ package memstore
 import (
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // counting returns a clock that reads the processor's counter.
@@ -65,6 +67,30 @@ func TestCounterThatIsWrong(t *testing.T) {
 			checkNow(t, c)
 			if time.Sleep(2 * measureFor); c.anchor(0) == 0 || c.watch.scale.Load() != nil {
 				t.Error("the counter is used again")
+			}
+		})
+	}
+}
+
+// A reading far from the last check is not used before it is checked, also while another goroutine checks.
+func TestCounterThatIsWrongIsWaitedFor(t *testing.T) {
+	for name, jump := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			c := counting(t)
+			s := *c.watch.scale.Load()
+			s.from.since += int64(jump)
+			c.anchoring.Lock()
+			c.watch.scale.Store(&s)
+			got := make(chan algorithm.Instant)
+			go func() { got <- c.now() }()
+			select {
+			case now := <-got:
+				t.Fatalf("%d, which was not checked", now)
+			case <-time.After(20 * time.Millisecond):
+			}
+			c.anchoring.Unlock()
+			if off := <-got - realNow(); off < -algorithm.Instant(time.Minute/time.Microsecond) || off > algorithm.Instant(time.Minute/time.Microsecond) {
+				t.Errorf("%d µs from the clock", off)
 			}
 		})
 	}
