@@ -101,6 +101,8 @@ func (g *Gateway) newRoute(u *Upstream) (_ *route, errs []error) {
 	var err error
 	if r.transport, err = g.newTransport(u, h2c); err != nil {
 		errs = append(errs, err)
+	} else if g.fast && !h2c && g.limits.MaxUpstream == 0 {
+		r.addClients()
 	}
 	return r, errs
 }

@@ -38,7 +38,7 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 		}
 		req.URL.Scheme, req.URL.Host = s.address.Scheme, s.address.Host
-		res, err := r.transport.RoundTrip(req)
+		res, err := r.send(s, req)
 		r.recordOutcome(s, req, res, err)
 		if err == nil || x.hasBegun() || !isDialError(err) || req.Context().Err() != nil {
 			return res, err
@@ -49,6 +49,14 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 		failure = r.noServer()
 	}
 	return nil, failure
+}
+
+// send sends a request to one server.
+func (r *route) send(s *server, req *http.Request) (*http.Response, error) {
+	if s.client != nil && s.client.Suits(req) {
+		return s.client.RoundTrip(req)
+	}
+	return r.transport.RoundTrip(req)
 }
 
 // recordOutcome records what the outcome of a request says about the server. A response in time on an established

@@ -158,7 +158,7 @@ func (g *Gateway) drain(s frontServers, l net.Listener, abandon context.CancelFu
 	defer cancelEnding()
 	waitUntil(ending, func() bool { return g.requests.Load() == 0 })
 	for _, r := range g.routes {
-		r.transport.CloseIdleConnections()
+		r.closeIdle()
 	}
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/http1"
 )
 
 // A server is one upstream server and what is known about its health.
@@ -15,7 +17,8 @@ import (
 // server is back. An active health check overrides this in both directions.
 type server struct {
 	address *url.URL
-	url     string // as configured
+	url     string        // as configured
+	client  *http1.Client // of common requests; nil: the route's transport sends all
 	log     *slog.Logger
 
 	out atomic.Bool // unhealthy or ejected; admit takes no lock while it is false

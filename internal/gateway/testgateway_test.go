@@ -123,7 +123,7 @@ func newTestGateway(t testing.TB, set setting) *testGateway {
 		if !inMemory {
 			r.transport.ExpectContinueTimeout = patience
 		}
-		t.Cleanup(r.transport.CloseIdleConnections)
+		t.Cleanup(r.closeIdle)
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/http1"
 	"github.com/penstock-io/penstock/internal/listener"
 )
 
@@ -37,6 +39,31 @@ func (g *Gateway) newTransport(u *Upstream, h2c bool) (*http.Transport, error) {
 	t.Protocols.SetHTTP2(!h2c)
 	t.Protocols.SetUnencryptedHTTP2(h2c)
 	return t, nil
+}
+
+// addClients gives the servers without TLS a client, with the bounds of the transport.
+func (r *route) addClients() {
+	t := r.transport
+	for _, s := range r.servers {
+		if s.address.Scheme != "http" {
+			continue
+		}
+		address := net.JoinHostPort(s.address.Hostname(), cmp.Or(s.address.Port(), "80"))
+		s.client = http1.NewClient(http1.ClientOptions{
+			Dial:           func(ctx context.Context) (net.Conn, error) { return t.DialContext(ctx, "tcp", address) },
+			ResponseHeader: t.ResponseHeaderTimeout, MaxHeaderBytes: t.MaxResponseHeaderBytes, MaxIdle: t.MaxIdleConnsPerHost, Idle: t.IdleConnTimeout,
+		})
+	}
+}
+
+// closeIdle closes the connections to the servers that are not in use.
+func (r *route) closeIdle() {
+	r.transport.CloseIdleConnections()
+	for _, s := range r.servers {
+		if s.client != nil {
+			s.client.CloseIdle()
+		}
+	}
 }
 
 // maxDials returns how many connections to one server may be dialled at a time. A server that does not answer holds a

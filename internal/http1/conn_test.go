@@ -126,6 +126,11 @@ func isTimeout(err error) bool {
 
 // The context of a request ends when the client disconnects, but not when it sends the next request.
 func TestContext(t *testing.T) {
+	t.Run("at once", func(t *testing.T) { testContext(t, func(s *testServer) { s.watchAfter = 0 }) })
+	t.Run("later", func(t *testing.T) { testContext(t, func(*testServer) {}) })
+}
+
+func testContext(t *testing.T, change func(*testServer)) {
 	type contextKey struct{}
 	begun, ended, goOn := make(chan context.Context), make(chan error), make(chan struct{})
 	s := start(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -138,6 +143,7 @@ func TestContext(t *testing.T) {
 		case <-goOn:
 		}
 	}), func(o *Options) { o.Context = context.WithValue(o.Context, contextKey{}, "value") })
+	change(s)
 	conn, from := dial(t, s.addr)
 	send(t, conn, get)
 	first := <-begun
@@ -184,7 +190,7 @@ func TestPipelining(t *testing.T) {
 			req.Context().Done()
 		}
 		io.WriteString(w, req.URL.Path)
-	}), nil)
+	}), nil).watchAtOnce()
 	conn, from := dial(t, s.addr)
 	const requests = 2000
 	go func() {

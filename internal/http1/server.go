@@ -20,6 +20,8 @@ type Server struct {
 	once    sync.Once     // closes closed
 	date    atomic.Pointer[date]
 
+	watchAfter time.Duration // see watchAfter
+
 	stopping atomic.Bool
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
@@ -42,7 +44,7 @@ type Options struct {
 
 // New returns a server.
 func New(o Options) *Server {
-	s := &Server{options: o, rest: make(chan net.Conn), closed: make(chan struct{}), conns: map[*conn]struct{}{}}
+	s := &Server{options: o, rest: make(chan net.Conn), closed: make(chan struct{}), conns: map[*conn]struct{}{}, watchAfter: watchAfter}
 	s.context = context.WithValue(o.Context, http.ServerContextKey, s) // httputil.ReverseProxy asks whether there is a server
 	return s
 }

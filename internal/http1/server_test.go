@@ -22,6 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // an http.Transport reports servers that send more than a response
 	code := m.Run()
 	for deadline := time.Now().Add(patience); code == 0; {
 		if err := goleak.Find(); err == nil {
@@ -81,6 +82,12 @@ func (b *syncBuilder) text() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.String()
+}
+
+// watchAtOnce makes requests look out for a disconnect at once for the rest of a test, so that this is what is tested.
+func (s *testServer) watchAtOnce() *testServer {
+	s.watchAfter = 0
+	return s
 }
 
 func start(t *testing.T, handler http.Handler, change func(*Options)) *testServer {
