@@ -129,3 +129,30 @@ func TestDocumentedBenchmarks(t *testing.T) {
 		t.Errorf("the pages show only %d commands", checked)
 	}
 }
+
+// Every row of the README finds its figures in what the benchmarks measure.
+func TestComparisonsFindTheirFigures(t *testing.T) {
+	o := options{repeat: 1, keys: 10_000, sizes: small}
+	o.sizes.memoryKeys, o.sizes.memoryCell, o.sizes.weighedKeys = 100, time.Millisecond, 10_000
+	o.sizes.redisKeys, o.sizes.redisCell, o.sizes.logKeys = 100, time.Millisecond, 5
+	o.sizes.latencyCell, o.sizes.travels, o.sizes.hotCell, o.sizes.rulesCell = 20*time.Millisecond, 3, 0, time.Millisecond
+	o.sizes.doorsCell = time.Millisecond
+	names := []string{"memory", "keys", "huge", "redis", "hot"}
+	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
+		names = append(names, "rules", "latency", "doors", "envoy")
+	}
+	for _, name := range names {
+		s, err := measure(t.Context(), name, o, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, c := range comparisons {
+			if c.section == name {
+				if _, err := c.line(&s); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}

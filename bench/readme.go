@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/penstock-io/penstock/bench/report"
@@ -144,16 +145,15 @@ func (c *comparison) line(s *report.Section) (string, error) {
 	figure := func(row string) string {
 		return strings.ReplaceAll(report.Figure(t.Value(row, column))+" "+unit, " /s", "/s")
 	}
-	if v := t.Value(c.ours, column); v != v {
-		return "", fmt.Errorf("%s: table %q has no figure for %q", c.section, t.Title, c.ours)
+	for _, row := range append([]string{c.ours}, peers...) {
+		if !slices.ContainsFunc(t.Rows, func(r report.Row) bool { return r.Name == row }) {
+			return "", fmt.Errorf("%s: table %q has no row %q", c.section, t.Title, row)
+		}
 	}
 	var beside, ratios []string
 	for _, peer := range peers {
 		t.Columns[column].Against = peer
 		ratio := t.Ratio(c.ours, column)
-		if ratio != ratio {
-			return "", fmt.Errorf("%s: table %q has no figure for %q", c.section, t.Title, peer)
-		}
 		text := report.Figure(ratio) + "×"
 		if ratio >= 1 {
 			text = "**" + text + "**"
