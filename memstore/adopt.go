@@ -114,7 +114,7 @@ func (s *Store) adoptBan(k *storage.StateReport) {
 	key, number := keyOf(&k.Subject, algorithm.PenaltyFingerprint, s.seed)
 	p := slotRef{key: key, sh: &s.shards[number>>s.shift]}
 	p.sh.mu.Lock()
-	defer p.sh.mu.Unlock()
+	defer p.sh.unlock()
 	at := p.findSlot()
 	isBan, knownBan := k.BannedUntil > k.Now, at != nil && at.head&sortMask == banned
 	isOlder := at != nil && at.at() > k.Now && at.at()-k.Now <= latest
@@ -144,7 +144,7 @@ func (s *Store) adoptBan(k *storage.StateReport) {
 func (s *Store) Forget(g *storage.Group, before algorithm.Instant) {
 	sh := s.shardOf(&g.Subject)
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	defer sh.unlock()
 	for _, c := range g.Charges {
 		if c.Meter == nil || c.Meter.Kind == algorithm.KindLeases {
 			continue

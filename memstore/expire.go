@@ -17,7 +17,7 @@ func (s *Store) Expire(now algorithm.Instant) {
 		if sh.lists != nil {
 			sh.lists.trim()
 		}
-		sh.mu.Unlock()
+		sh.unlock()
 	}
 	s.memory.purge()
 }

@@ -64,7 +64,7 @@ func TestLooksExtendCounters(t *testing.T) {
 			sh.mu.Lock()
 			visits := int(sh.size() + sh.count)           // a slot that is dropped is visited again
 			sh.sweep(visits, written.Add(10*time.Second)) // past the fast limit and the grace period
-			sh.mu.Unlock()
+			sh.unlock()
 		}
 		left, want := store.Stats().Keys, before
 		if c.forgets {

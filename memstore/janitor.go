@@ -81,7 +81,7 @@ func cleanOnce(s weak.Pointer[Store]) (took time.Duration, ok bool) {
 		sh := &store.shards[i]
 		sh.mu.Lock()
 		sh.clean(store.clock.now())
-		sh.mu.Unlock()
+		sh.unlock()
 	}
 	store.memory.purge()
 	return time.Since(began), true

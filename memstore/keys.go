@@ -55,7 +55,7 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 // returns where to continue. It takes the lock itself.
 func (sh *shard) walk(from uint64, now algorithm.Instant, list func(place uint64)) (looked int, next uint64, more bool) {
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	defer sh.unlock()
 	last, listed := from, false
 	for i := sh.home(from); i < sh.size(); i++ {
 		s := sh.at(i)

@@ -94,7 +94,7 @@ func (w *workspace) unlock() {
 		w.guards[i].letGo()
 	}
 	for _, index := range w.shards {
-		w.store.shards[index].mu.Unlock()
+		w.store.shards[index].unlock()
 	}
 }
 

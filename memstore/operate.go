@@ -20,7 +20,7 @@ func (s *Store) Ban(ctx context.Context, b *storage.Ban) (until algorithm.Instan
 	k, number := keyOf(&b.Subject, algorithm.PenaltyFingerprint, s.seed)
 	p := slotRef{key: k, sh: &s.shards[number>>s.shift]}
 	p.sh.mu.Lock()
-	defer p.sh.mu.Unlock()
+	defer p.sh.unlock()
 	now := s.instant(t)
 	st := b.Apply(p.findSlot().penalty(), now)
 	if p.missing {
@@ -45,7 +45,7 @@ func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	}
 	sh := s.shardOf(&g.Subject)
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	defer sh.unlock()
 	forget := func(fingerprint uint64) {
 		k, _ := keyOf(&g.Subject, fingerprint, s.seed)
 		sh.forget(k)
@@ -75,7 +75,7 @@ func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, subject
 	}
 	sh := s.shardOf(&subject)
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	defer sh.unlock()
 	live := sh.reservations(&subject, now)
 	return live[:min(most, len(live))], int64(len(live)), nil
 }

@@ -27,7 +27,7 @@ func (sh *shard) reclaimFor(r *roomRequest, share uint32, enough func() bool) bo
 			done = other.reclaim(r, noShare)
 		case other.mu.TryLock(): // waiting for it while holding other locks could deadlock
 			done = other.reclaim(r, anyShare)
-			other.mu.Unlock()
+			other.unlock()
 		}
 		if done && enough() {
 			return true

@@ -8,18 +8,21 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A shard holds a part of the subjects under one lock. All methods need the lock. It is exactly one cache
-// line long, so that neighbours do not slow each other down.
+// A shard holds a part of the subjects under one lock. All methods need the lock, unless they say otherwise. What
+// every decision needs is exactly one cache line, so that neighbours do not slow each other down.
 type shard struct {
-	mu sync.Mutex
+	mu sync.Mutex // unlock gives it up
 	table
 	lists     *arena // created on first use
 	memory    *memory
 	reclaimed uint32 // when the shard was reclaimed, see reclaimUnit
 	shared    uint32 // slots that are shared
+
+	denial denial
+	_      [16]byte
 }
 
-var _ = [1]struct{}{}[unsafe.Sizeof(shard{})-64]
+var _ = [1]struct{}{}[unsafe.Sizeof(shard{})-128]
 
 // sweepSlots is how many slots are swept for each new key. With four, about a quarter of the slots in a
 // table under constant arrival and expiry are expired.

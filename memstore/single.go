@@ -72,6 +72,11 @@ func (s *Store) takeSingle(t *storage.Ticket, out *storage.Outcome, now algorith
 // wait for the lock. It returns the state after the request, when it decided, which may be later than the given
 // instant, and when the state is clear. The caller reports to the client, without the lock.
 func (sh *shard) take(k key, now algorithm.Instant, given bool, m *algorithm.Meter, cost int64, maxDelay time.Duration) (algorithm.State, algorithm.FixedResult, error) {
+	if !given && sh.denial.turn.Load()&1 != 0 {
+		if st, clear, ok := sh.denied(k, now, m, cost, maxDelay); ok {
+			return st, algorithm.FixedResult{Now: now, Clear: clear}, nil
+		}
+	}
 	sh.mu.Lock() // without defer, which is a noticeable part of a decision's cost
 	at := sh.find(k)
 	from := at
@@ -88,10 +93,11 @@ func (sh *shard) take(k key, now algorithm.Instant, given bool, m *algorithm.Met
 	if write && at == nil {
 		var err error
 		if at, err = sh.placeSingle(k, now, given, m); err != nil {
-			sh.mu.Unlock()
+			sh.unlock()
 			return st, algorithm.FixedResult{}, err
 		}
 	}
+	changed := write
 	if write {
 		sh.save(at, m.Kind, st)
 		last := st.At
@@ -100,7 +106,13 @@ func (sh *shard) take(k key, now algorithm.Instant, given bool, m *algorithm.Met
 		}
 		date(at, last, clear, given)
 	} else {
-		at.extend(clear, given)
+		changed = at.extend(clear, given)
+	}
+	switch {
+	case changed:
+		sh.forgetDenial()
+	case !passes && at != nil && !given:
+		sh.remember(at)
 	}
 	sh.mu.Unlock()
 	return st, algorithm.FixedResult{Now: now, Clear: clear, Passes: passes}, nil

@@ -114,12 +114,14 @@ func (s *slot) deadAt(now algorithm.Instant) bool {
 }
 
 // extend keeps the state until the current limit is clear, because a limit that drained faster may have
-// written it. Given and real instants cannot be compared. The slot may be nil.
-func (s *slot) extend(clear algorithm.Instant, isGiven bool) {
+// written it, and reports whether that changed the slot. Given and real instants cannot be compared. The slot may
+// be nil.
+func (s *slot) extend(clear algorithm.Instant, isGiven bool) (changed bool) {
 	if s == nil || isGiven != (s.head&given != 0) || s.at()+s.life() >= clear {
-		return
+		return false
 	}
 	s.head = head(s.at(), clear, s.head&(1<<flagBits-1))
+	return true
 }
 
 // left returns how long the state still has an effect. An instant that a ticket brought cannot be compared

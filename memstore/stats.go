@@ -17,7 +17,7 @@ func (s *Store) Stats() Stats {
 		sh.mu.Lock()
 		st.Keys += int64(sh.count)
 		st.Shared += int64(sh.shared)
-		sh.mu.Unlock()
+		sh.unlock()
 	}
 	return st
 }
