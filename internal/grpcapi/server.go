@@ -44,6 +44,10 @@ type BatchDecider interface {
 	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
 }
 
+// streamWorkers is the number of goroutines that serve requests one after another, so that their stacks do not have to
+// grow for each. While all of them are busy, requests get their own.
+const streamWorkers = 256
+
 // NewServer returns a server with the decision API and the health service. Its limits keep one client from exhausting
 // it. Further services can be registered before it serves. Its listener should be a connlimit.HTTP2Listener, which
 // bounds the memory of partly received requests.
@@ -56,6 +60,7 @@ func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 		grpc.MaxRecvMsgSize(wire.MaxBatchBody), // other requests have a lower bound: see check
 		grpc.MaxHeaderListSize(16 << 10),
 		grpc.MaxConcurrentStreams(100),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.Creds(newConnCredentials()),
 		grpc.InTapHandle(gate{cmp.Or(o.MaxDuration, 30*time.Second)}.enter),
 		grpc.ForceServerCodecV2(decoder),

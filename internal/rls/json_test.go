@@ -103,16 +103,18 @@ func (d *deadline) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, err
 	return &rls.Answers{Allowed: true, Each: make([]rls.Answer, len(r.Descriptors))}, nil
 }
 
-// When a store runs out of time, there is time left to answer.
+// When a store runs out of time, there is time left to answer. A deadline that is far off stays as it is.
 func TestAnswersInTime(t *testing.T) {
 	var seen deadline
 	s := newServer(t, &seen, noRules)
-	end := time.Now().Add(time.Hour)
-	ctx, cancel := context.WithDeadline(t.Context(), end)
-	defer cancel()
-	body := strings.NewReader(`{"domain": "mesh", "descriptors": [{"entries": [{"key": "a"}]}]}`)
-	s.JSON(httptest.NewRecorder(), jsonRequest(body).WithContext(ctx))
-	if want := end.Add(-5 * time.Millisecond); !seen.end.Equal(want) {
-		t.Errorf("the limiter has time until %v, want %v", seen.end, want)
+	for after, early := range map[time.Duration]time.Duration{15 * time.Second: 5 * time.Millisecond, time.Hour: 0} {
+		end := time.Now().Add(after)
+		ctx, cancel := context.WithDeadline(t.Context(), end)
+		defer cancel()
+		body := strings.NewReader(`{"domain": "mesh", "descriptors": [{"entries": [{"key": "a"}]}]}`)
+		s.JSON(httptest.NewRecorder(), jsonRequest(body).WithContext(ctx))
+		if want := end.Add(-early); !seen.end.Equal(want) {
+			t.Errorf("the limiter has time until %v, want %v", seen.end, want)
+		}
 	}
 }

@@ -149,12 +149,15 @@ func (a *Answers) spread(positions []int, n int) {
 	a.Each = all
 }
 
-// onTheWay is the time for the answer to reach Envoy, which otherwise decides by itself.
-const onTheWay = 5 * time.Millisecond
+const (
+	onTheWay = 5 * time.Millisecond // for the answer to reach Envoy, which otherwise decides by itself
+	farOff   = 20 * time.Second     // of a deadline: stores answer or fail long before, so it needs no timer
+)
 
-// inTime returns a context that ends a little before the client's deadline, to leave time for the answer.
+// inTime returns a context that ends a little before the client's deadline, to leave time for the answer. Requests
+// without a deadline have the one of the server, which is far off.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	if end, ok := ctx.Deadline(); ok {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < farOff {
 		return context.WithDeadline(ctx, end.Add(-onTheWay))
 	}
 	return ctx, func() {}
