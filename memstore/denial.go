@@ -41,6 +41,16 @@ func (sh *shard) denied(k key, now algorithm.Instant, m *algorithm.Meter, cost i
 	return st, clear, !s.extend(clear, false)
 }
 
+// note keeps the copy up to date after a single charge. The slot may be nil.
+func (sh *shard) note(s *slot, changed, denied bool) {
+	switch {
+	case changed:
+		sh.forgetDenial()
+	case denied && s != nil:
+		sh.remember(s)
+	}
+}
+
 // remember notes that the key of a slot was denied and nothing was written.
 func (sh *shard) remember(s *slot) {
 	d := &sh.denial

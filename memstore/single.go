@@ -108,12 +108,7 @@ func (sh *shard) take(k key, now algorithm.Instant, given bool, m *algorithm.Met
 	} else {
 		changed = at.extend(clear, given)
 	}
-	switch {
-	case changed:
-		sh.forgetDenial()
-	case !passes && at != nil && !given:
-		sh.remember(at)
-	}
+	sh.note(at, changed, !passes && !given)
 	sh.mu.Unlock()
 	return st, algorithm.FixedResult{Now: now, Clear: clear, Passes: passes}, nil
 }
