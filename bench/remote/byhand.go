@@ -3,11 +3,10 @@ package remote
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
-	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/penstock-io/penstock/bench/race"
 	"github.com/penstock-io/penstock/bench/report"
 )
 
@@ -42,25 +41,10 @@ func openFourTrips(_ context.Context, addr string, l Limit) (Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	window := min(l.Window, logWindow)
-	var serial atomic.Uint64
+	limit := race.Limit{Calls: int(l.Count), Window: min(l.Window, logWindow)}
 	return sharedLimiter{
 		take: func(ctx context.Context, key string) (bool, error) {
-			key = "four:" + key
-			now := time.Now()
-			instant, member := float64(now.UnixMicro()), fmt.Sprintf("%d-%d", now.UnixMicro(), serial.Add(1))
-			n, err := int64(0), error(nil)
-			for _, command := range []rueidis.Completed{
-				client.B().Zremrangebyscore().Key(key).Min("-inf").Max(fmt.Sprint(now.Add(-window).UnixMicro())).Build(),
-				client.B().Zadd().Key(key).ScoreMember().ScoreMember(instant, member).Build(),
-				client.B().Pexpire().Key(key).Milliseconds(window.Milliseconds()).Build(),
-				client.B().Zcard().Key(key).Build(),
-			} {
-				if n, err = client.Do(ctx, command).AsInt64(); err != nil {
-					return false, err
-				}
-			}
-			return n <= l.Count, nil
+			return race.FourSteps(ctx, client, "four:"+key, limit)
 		},
 		close: client.Close,
 	}, nil

@@ -39,7 +39,7 @@ const script: Moment[] = [
 ]
 
 // Race shows step by step why separate reads and writes allow too many requests, and why one script does not. The
-// experiment in docs/explanation/why-one-script.md did it for real, with several nodes.
+// benchmark in bench/atomicity does it for real, with several nodes.
 export function Race() {
   const [one, setOne] = useState(false)
   const [at, setAt] = useState(0)
