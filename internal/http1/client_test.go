@@ -320,7 +320,10 @@ func TestClientIgnoresUnsolicitedResponses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c = NewClient(ClientOptions{Dial: func(context.Context) (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }})
+	c = NewClient(ClientOptions{
+		Dial:    func(context.Context) (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) },
+		MaxIdle: 1, Idle: time.Hour,
+	})
 	conn, err := c.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -338,6 +341,29 @@ func TestClientIgnoresUnsolicitedResponses(t *testing.T) {
 	for deadline := time.Now().Add(patience); conn.isQuiet(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a connection on which the server has sent something is quiet")
+		}
+	}
+	if !c.put(conn) {
+		t.Fatal("the connection is not kept")
+	}
+	next, err := c.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if next == conn {
+		t.Error("the connection is used for the next request")
+	}
+}
+
+// A head may have as many bytes as the limit says, not as many as fit in the buffer.
+func TestClientLimitsHeads(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	for limit, fits := range map[int64]bool{int64(len(head)): true, int64(len(head)) - 1: false} {
+		s := serveScript(t, head)
+		c := s.client(t, func(o *ClientOptions) { o.MaxHeaderBytes = limit })
+		if _, err := c.RoundTrip(s.request(t, t.Context(), "GET")); (err == nil) != fits {
+			t.Errorf("at most %d bytes: %v", limit, err)
 		}
 	}
 }
@@ -398,6 +424,22 @@ func TestClientTimeout(t *testing.T) {
 	}
 	if got := s.received(); len(got) != 2 {
 		t.Errorf("%q", got)
+	}
+}
+
+// A request that was cancelled as its response ended leaves a connection with a deadline: it is not used again.
+func TestClientDropsInterruptedConnections(t *testing.T) {
+	for isLive, kept := range map[bool]int{true: 1, false: 0} {
+		s := serveScript(t)
+		c := s.client(t, nil)
+		conn, err := c.connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.cancelled = func() bool { return isLive }
+		if conn.end(true); len(c.idle) != kept {
+			t.Errorf("live %v: %d connections are kept, want %d", isLive, len(c.idle), kept)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -284,5 +285,52 @@ func TestWriteDeadline(t *testing.T) {
 	send(t, conn, get)
 	if err := <-failed; !isTimeout(err) {
 		t.Error(err)
+	}
+}
+
+// deadlines records the deadlines of a connection.
+type deadlines struct {
+	net.Conn
+	read, write []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.read = append(d.read, t)
+	return nil
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.write = append(d.write, t)
+	return nil
+}
+
+// A connection that is handed over has no more time for its first head than it had left.
+func TestHandedDeadline(t *testing.T) {
+	until := time.Now().Add(time.Minute)
+	for _, asked := range []time.Time{until.Add(time.Hour), until.Add(-time.Second)} {
+		var d deadlines
+		h := &Handed{Conn: &d, until: until}
+		h.SetReadDeadline(asked)
+		h.SetReadDeadline(until.Add(time.Hour))
+		want := []time.Time{until, until.Add(time.Hour)}
+		if asked.Before(until) {
+			want[0] = asked
+		}
+		if !slices.Equal(d.read, want) {
+			t.Errorf("asked for %v: %v, want %v", asked, d.read, want)
+		}
+	}
+}
+
+// The deadline of a write is moved only if it changes noticeably, in either direction.
+func TestWriteDeadlineIsMoved(t *testing.T) {
+	var d deadlines
+	c, now := &conn{Conn: &d}, time.Now()
+	hour, later, earlier := now.Add(time.Hour), now.Add(2*time.Hour), now.Add(time.Minute)
+	for _, until := range []time.Time{hour, hour.Add(time.Second), hour.Add(-time.Second), later, later, earlier, {}, {}, hour} {
+		c.limitWrite(until)
+	}
+	if want := []time.Time{hour, later, earlier, {}, hour}; !slices.Equal(d.write, want) {
+		t.Errorf("%v, want %v", d.write, want)
 	}
 }

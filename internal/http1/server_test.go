@@ -419,3 +419,20 @@ func readFinalHead(from *bufio.Reader, got io.StringWriter) (string, error) {
 		}
 	}
 }
+
+// A handler that waited may have started something that still reads the request: its header is not used again.
+func TestWatchedRequestsKeepTheirHeader(t *testing.T) {
+	kept := make(chan http.Header, 2)
+	s := start(t, http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		req.Context().Done()
+		kept <- req.Header
+	}), nil)
+	conn, from := dial(t, s.addr)
+	for _, value := range []string{"first", "second"} {
+		send(t, conn, "GET / HTTP/1.1\r\nHost: a\r\nX-Value: "+value+"\r\n\r\n")
+		receive(t, from, "GET")
+	}
+	if got := (<-kept).Get("X-Value") + " " + (<-kept).Get("X-Value"); got != "first second" {
+		t.Errorf("the headers are %s", got)
+	}
+}
