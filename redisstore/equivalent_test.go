@@ -42,7 +42,6 @@ var equivalents = []struct {
 	{"if form > 3 then form = form % 4 end", []string{">= for > at 9", "2 for 3 at 11"}, savesWork},
 	{"if extras > 0 then", []string{">= for > at 11"}, savesWork},
 	{"if unit > 0 then list = open_log(list.key) end", []string{">= for > at 9"}, "reads again what nobody has changed"},
-	{"if c[o + OFFSET] ~= loaded then", []string{"- for + at 8"}, "reads a limit again that is at hand already"},
 	{"local place = v and find(v, fingerprint, 2, true)", []string{"1 for 2 at 42"}, "what is found at the version byte is not a slot's place"},
 	{"if a > most then a = most end", []string{">= for > at 6"}, sameAtEqual},
 	{"if at > now then", []string{">= for > at 7"}, sameAtEqual},

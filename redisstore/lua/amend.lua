@@ -87,15 +87,20 @@ for o = 0, last, STRIDE do
 end
 c[last + STRIDE + OFFSET] = pos -- the penalty, if the settlement is a strike
 local function load(o)
+  local offset = c[o + OFFSET]
   --@include limit
 end
 
 -- The state of the current limit, brought up to now.
 local function advance()
-  local cost, maxdelay, guard, at, a, b, repaired, passes, lives = 0, 0, nil, 0, 0, 0
+  local cost, maxdelay, at, a, b, repaired, passes, departs, kept = 0, 0, 0, 0, 0
   --@include state
   local since = at
-  --@include weigh
+  if kind == PENALTY then
+    --@include penalty
+  else
+    --@include weigh
+  end
   return at, a, b, since
 end
 

@@ -3,7 +3,7 @@
 -- as much as the decision itself.
 --
 -- In:   the limit's numbers, now, cost, maxdelay, and the state at, a, b
--- Out:  passes, the state brought up to now, and repaired
+-- Out:  passes, the state brought up to now, and repaired; from a leaky bucket also departs
 --
 -- A state at most one window ahead of now means that the clock stepped back: time stands still.
 -- One further ahead was written by a wrong clock: it gets the current time, even if denied.
@@ -26,13 +26,12 @@ if kind == BUCKET or kind == LEAKY then -- twin of tokenbucket.go, leakybucket.g
   end
   passes = a + cost * ticks <= full
   if kind == LEAKY and passes and cost > 0 then
-    local departs = at
+    departs = at
     if a > 0 then
       local wait, t = (a + count - 1) / count, at / tick
       departs = (t - t % 1 + wait - wait % 1) * tick
     end
     passes = departs - now <= maxdelay
-    if guard then guard.departs = math.max(guard.departs, departs) end
   end
 elseif kind == COUNTER then -- twin of slidingcounter.go; a is the current count, b the previous
   local left = ticks
@@ -65,18 +64,6 @@ elseif kind == WINDOW or kind == CALENDAR then -- twin of fixedwindow.go, calend
     at, a = start, 0
   end
   passes = a + cost <= count
-elseif kind == PENALTY then -- twin of penalty.go; a window is what strikes count within
-  if at + drain <= now then
-    at, a, b = 0, 0, 0
-  else
-    local reach = window
-    if b >= 262144 then reach = a end -- banned: a is how long
-    if at - now > reach then
-      at, repaired = now, true
-      if b >= 262144 then at = now + a end
-    end
-  end
-  passes = b < 262144 or at <= now
 else -- INTERVAL: twin of tokenbucket.go
   if a > most then a = most end
   local start = now - now % window
