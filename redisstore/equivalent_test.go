@@ -78,6 +78,7 @@ var equivalents = []struct {
 	// Settlements.
 	{"redis.call('SET', KEYS[1], v, 'PX', string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))", []string{"+ for - at 79", "3 for 2 at 91"}, millisecond},
 	{"redis.call('SET', KEYS[2], pack('>I7', now), 'PX', string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))", []string{"+ for - at 94", "3 for 2 at 106"}, millisecond},
+	{"redis.call('PEXPIRE', log.key, string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))", []string{"+ for - at 74", "3 for 2 at 86"}, millisecond},
 	{"local STRIDE, OFFSET, COST, LIST, OK, AT, A, B, MORE, PLAN = 9, 1, 2, 3, 4, 5, 6, 7, 8, 9", []string{"10 for 9 at 62"}, reservesMore},
 	{"if first + i - 1 <= stop then sum = before + math.min((sum - before) % WRAP, left)", []string{"< for <= at 18"}, sameAtEqual},
 	{"if not plan.spent and i < #elements then plan.before = when end", []string{"<= for < at 25"}, "asked for only if the newest counts nothing, and then it is not set there"},

@@ -164,6 +164,8 @@ func checkLogs(store *redisstore.Store, addr string) error {
 		{"entries that left, and a newest of a wrong clock",
 			[]string{element(0, 0), element(monday, 1), element(monday+1, 2), element(monday+9*hour, 4)}, 1, 3, 3},
 		{"the same, denied", []string{element(0, 0), element(monday, 1), element(monday+1, 2), element(monday+9*hour, 4)}, 4, 2, 2},
+		{"a newest that counts nothing", []string{element(0, 0), element(monday, 1), element(monday+1, 1)}, 1, 2, 3},
+		{"a newest of a wrong clock that counts nothing", []string{element(0, 0), element(monday, 1), element(monday+9*hour, 1)}, 1, 1, 3},
 		{"an entry damaged where only the wait is looked for",
 			[]string{element(0, 0), element(monday, 1), element(monday, 2), element(monday, 3)[1:], element(monday, 4), element(monday, 5)}, 3, -1, 6},
 	} {
