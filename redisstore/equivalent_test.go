@@ -39,6 +39,7 @@ var equivalents = []struct {
 	{"local FORM, GUARD, AMOUNT, SHORT = 11, 12, 13, 14", []string{"13 for 12 at 40", "12 for 13 at 44"}, reservesMore},
 	{"local PENAL, BUDGET, OVERDRAWN = 4, 8, 12", []string{"7 for 8 at 37", "11 for 12 at 40"}, noneBetween},
 	{"local denied = groups > 127", []string{">= for > at 23", "128 for 127 at 25", "126 for 127 at 25"}, noneBetween},
+	{"if groups == 1 and items == 1 and alone == 0 and form <= DATED and not denied then", []string{"< for <= at 55"}, savesWork},
 	{"if form > 3 then form = form % 4 end", []string{">= for > at 9", "2 for 3 at 11"}, savesWork},
 	{"if extras > 0 then", []string{">= for > at 11"}, savesWork},
 	{"if unit > 0 then list = open_log(list.key) end", []string{">= for > at 9"}, "reads again what nobody has changed"},

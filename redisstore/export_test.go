@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/storage"
@@ -11,6 +12,19 @@ import (
 
 // ScriptText returns the script that decides, as it is sent.
 func ScriptText() string { return takeScript.text }
+
+// SinglePathText returns the part of the script that decides tickets of a single limit, with its condition.
+func SinglePathText() string {
+	path := assemble("single")
+	before, _, _ := strings.Cut(takeScript.text, path)
+	return before[strings.LastIndexByte(strings.TrimSuffix(before, "\n"), '\n')+1:] + path
+}
+
+// WithoutSinglePath returns a version of the script that decides every ticket by the general path. A version that
+// differs in the path for single limits is returned as it is.
+func WithoutSinglePath(script string) string {
+	return strings.Replace(script, SinglePathText(), "if false then\n", 1)
+}
 
 // AmendScriptText returns the script that settles and bans, as it is sent.
 func AmendScriptText() string { return amendScript.text }

@@ -88,7 +88,11 @@ for _ = 1, tickets do
   local given, floor = now > 0, 0 -- state written at a given instant must not expire on the real clock
   if given then floor = HOUR else now = clock end
   local failed = DECIDED
-  --@include several
+  if groups == 1 and items == 1 and alone == 0 and form <= DATED and not denied then
+    --@include single
+  else
+    --@include several
+  end
   if failed ~= DECIDED then
     parts = parts + 1
     replies[parts] = pack('>B', failed)
