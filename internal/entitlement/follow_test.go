@@ -67,9 +67,9 @@ func await(t *testing.T, e *Entitlements, value string, want int64) {
 
 // Three nodes learn of rows that are set, changed and deleted by any of them.
 func TestThreeNodesFollow(t *testing.T) {
-	sources := map[string]func() string{
-		"sqlite": func() string { return "sqlite:" + filepath.Join(t.TempDir(), "rules.db") },
-		"postgres": func() string {
+	sources := map[string]func(t *testing.T) string{
+		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "rules.db") },
+		"postgres": func(t *testing.T) string {
 			child.SkipUnit(t)
 			s, err := pgtest.Launch(t.Context())
 			if err != nil {
@@ -85,7 +85,7 @@ func TestThreeNodesFollow(t *testing.T) {
 	}
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
-			source := source()
+			source := source(t)
 			var origins []*ruledb.Origin
 			var nodes []*Entitlements
 			for range 3 {

@@ -67,8 +67,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 // A message reaches one node or all others, and nobody without the secret. Redis may go down and come back.
 func TestMessages(t *testing.T) {
-	for name, start := range map[string]func() (ruleredis.Options, func()){
-		"single": func() (ruleredis.Options, func()) {
+	for name, start := range map[string]func(t *testing.T) (ruleredis.Options, func()){
+		"single": func(t *testing.T) (ruleredis.Options, func()) {
 			server := redistest.Start(t)
 			return ruleredis.Options{Addresses: []string{server.Addr}, KeyPrefix: "pen:"}, func() {
 				if err := errors.Join(server.Kill(), server.Restart()); err != nil {
@@ -76,13 +76,13 @@ func TestMessages(t *testing.T) {
 				}
 			}
 		},
-		"cluster": func() (ruleredis.Options, func()) {
+		"cluster": func(t *testing.T) (ruleredis.Options, func()) {
 			cluster := redistest.StartCluster(t, 3)
 			return ruleredis.Options{Addresses: []string{cluster.Nodes[0].Addr}, Cluster: true, KeyPrefix: "pen:"}, func() {}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			redis, interrupt := start()
+			redis, interrupt := start(t)
 			a, b, c := listen(t, redis, "A", secret), listen(t, redis, "B", secret), listen(t, redis, "C", secret)
 			other := listen(t, redis, "D", strings.ToUpper(secret))
 			for _, l := range []*listener{a, b, c, other} {
