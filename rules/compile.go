@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,13 +41,28 @@ type Options struct {
 // Compile turns a document into a snapshot. Warnings are returned with or without a snapshot. The error is of
 // type [Problems] and contains every error, including those of [Parse].
 //
-// Do not change a document after parsing it: write it and parse the result instead. Compile writes and parses a
-// document that was built by other means.
+// Compile writes and parses a document that was not parsed, or was changed since: positions then refer to the result
+// of [Document.YAML].
 func Compile(doc *Document, o Options) (snapshot *Snapshot, warnings Problems, err error) {
-	if doc.found == nil {
+	switch {
+	case doc.found == nil:
 		doc = parse(context.Background(), "", string(doc.YAML()))
+	case doc.changed() && doc.found.mistakes > 0:
+		return nil, nil, doc.found.sorted(Mistake) // what could not be read would be missing from what is written
+	case doc.changed():
+		doc = parse(context.Background(), doc.found.source.name, string(doc.YAML()))
 	}
 	return compile(doc, o)
+}
+
+// changed reports whether the values differ from those that the text has. Compiling looks at both.
+func (d *Document) changed() bool {
+	written := &Document{found: d.found}
+	if root := d.found.source.root; root != nil {
+		r := &reader{problemCollector: &problemCollector{ctx: context.Background(), source: d.found.source}}
+		r.read(root, reflect.ValueOf(written).Elem())
+	}
+	return !reflect.DeepEqual(written, d)
 }
 
 func compile(doc *Document, o Options) (snapshot *Snapshot, warnings Problems, err error) {

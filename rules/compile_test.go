@@ -295,6 +295,38 @@ func TestCompileWithoutText(t *testing.T) {
 	}
 }
 
+// A parsed document can be changed. Otherwise the text would tell where a new rule has conditions: nowhere.
+func TestCompileChangedDocument(t *testing.T) {
+	const text = "rules: [{name: a, match: {path: /a}, key: [ip], limits: [1/1m]}]"
+	doc, err := Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := doc.Rules[0]
+	added.Name, added.Match.Path = "b", "/b"
+	doc.Rules = append(doc.Rules, added)
+	doc.Rules[0].Limits[0].Rate.Count = 7 // shared by both
+	s, _, err := Compile(doc, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m Match
+	s.Match(&penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "path", Value: "/a"}, {Name: "ip", Value: "192.0.2.1"}}}, 1, &m)
+	if len(m.Rules) != 1 || m.Rules[0].Rule.Name != "a" || s.Rules[1].Limits[0].Limit().Count != 7 {
+		t.Errorf("%d rules match, and the second has the limit %+v", len(m.Rules), s.Rules[1].Limits[0].Limit())
+	}
+	doc.Rules[1].Name = "B"
+	if _, _, err := Compile(doc, Options{}); err == nil || !strings.Contains(err.Error(), `"B" cannot be the name of a rule`) {
+		t.Error(err)
+	}
+
+	doc, _ = Parse("test.yaml", []byte(strings.Replace(text, "key", "mode: of, key", 1)))
+	doc.Rules[0].Name = "c"
+	if _, _, err := Compile(doc, Options{}); err == nil || !strings.Contains(err.Error(), "mode") {
+		t.Error("a mode that cannot be read was left out:", err)
+	}
+}
+
 func TestProvidedAttributes(t *testing.T) {
 	doc, err := Parse("", []byte(`rules: [{name: a, key: [tenant], limits: [1/1m], match: {when: 'zone == "x"'}}]`))
 	if err != nil {
