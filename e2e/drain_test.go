@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -207,6 +209,62 @@ func TestRollingRestart(t *testing.T) {
 		t.Errorf("%d were counted of %d that passed, and %d that came too late", used, all, f.late)
 	}
 	t.Logf("%d calls passed; %d were held up here until doors had closed", f.passed, f.late)
+}
+
+// A client that sends on a kept-alive connection while the node stops gets a response that says it was the last one,
+// over the gateway and over the HTTP API.
+func TestStoppingAnswersOnKeptConnections(t *testing.T) {
+	up := newUpstream(t)
+	n := start(t, rulesFile(t, perUser(1_000_000, "fixed_window")), up.config())
+	var clients sync.WaitGroup
+	for door, request := range map[string]string{
+		"gateway": "GET /x HTTP/1.1\r\nHost: penstock.test\r\nX-User: u\r\n\r\n",
+		"http":    fmt.Sprintf("POST /v1/check HTTP/1.1\r\nHost: penstock.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(callOf("u")), callOf("u")),
+	} {
+		answered := make(chan struct{})
+		clients.Go(func() { sendUntilLast(t, door, n.addresses[door], request, answered) })
+		awaitClosed(t, answered, "the first request is answered")
+	}
+	n.terminate()
+	clients.Wait()
+	n.awaitEnd()
+}
+
+// sendUntilLast sends a request again and again on one connection, until a response says that it is the last one. It
+// closes answered after the first response.
+func sendUntilLast(t *testing.T, door, address, request string, answered chan<- struct{}) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	responses, first := bufio.NewReader(conn), sync.OnceFunc(func() { close(answered) })
+	defer first()
+	// A connection that stays idle for longer than this may have been closed, and so may one whose request the node was
+	// too busy to read meanwhile.
+	const idle = 500 * time.Millisecond
+	for sent := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		_, err := io.WriteString(conn, request)
+		var got *http.Response
+		if err == nil {
+			got, err = http.ReadResponse(responses, nil)
+		}
+		if err != nil {
+			if took := time.Since(sent); took < idle {
+				t.Errorf("%s: the connection was closed before its last response, %v after the one before was asked for: %v", door, took, err)
+			}
+			return
+		}
+		sent = time.Now()
+		_, err = io.Copy(io.Discard, got.Body)
+		if got.Body.Close(); err != nil || got.StatusCode != http.StatusOK {
+			t.Errorf("%s: got %s: %v", door, got.Status, err)
+		}
+		if first(); got.Close {
+			return
+		}
+	}
 }
 
 // fresh is the node with clients that have no connection yet.

@@ -33,7 +33,7 @@ func (s *Server) openAdmin(context.Context) error {
 	if certificates != nil {
 		server.TLSConfig = certificates.Config()
 	}
-	s.admin, err = s.listen("admin", s.config.Listen.Admin, s.serveHTTP(server))
+	s.admin, err = s.listen("admin", s.config.Listen.Admin, s.serveHTTP(server, 0))
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -182,7 +183,7 @@ func (s *Server) newAPI() (serve, error) {
 	if s.tracing != nil {
 		handler = s.tracing.Handler(handler)
 	}
-	return s.serveHTTP(newHTTPServer(handler, log)), nil
+	return s.serveHTTP(newHTTPServer(handler, log), lingerFor), nil
 }
 
 // openProbes opens the listener for health checks.
@@ -193,7 +194,7 @@ func (s *Server) openProbes(context.Context) (err error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readiness.Write(w, s.readiness()) })
-	s.probes, err = s.listen("health", s.config.Listen.Health, s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "health"))))
+	s.probes, err = s.listen("health", s.config.Listen.Health, s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "health")), 0))
 	return err
 }
 
@@ -204,7 +205,7 @@ func (s *Server) openMetrics(context.Context) (err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.metrics.Handler())
-	s.scrapes, err = s.listen("metrics", s.config.Listen.Metrics, s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "metrics"))))
+	s.scrapes, err = s.listen("metrics", s.config.Listen.Metrics, s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "metrics")), 0))
 	return err
 }
 
@@ -219,25 +220,60 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// serveHTTP serves until the context ends, and then until the requests in flight have ended.
-func (s *Server) serveHTTP(server *http.Server) serve {
+// lingerFor is how long idle connections of a listener for requests stay open for one last request.
+const lingerFor = time.Second
+
+// serveHTTP serves until the context ends, and then until the requests in flight have ended. Before it closes idle
+// connections, it keeps them open for linger: a client that has just sent its next request must not find its
+// connection closed. The response tells the client that this was the last one.
+func (s *Server) serveHTTP(server *http.Server, linger time.Duration) serve {
 	return func(ctx context.Context, l net.Listener) error {
-		return s.serveUntil(ctx, func() error {
-			if bounded, ok := l.(*connlimit.Listener); ok {
-				bounded.Prepare(server, isHealthCheck)
+		if bounded, ok := l.(*connlimit.Listener); ok {
+			bounded.Prepare(server, isHealthCheck)
+		}
+		open := countConnections(server)
+		next := server.Handler
+		server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if ctx.Err() != nil {
+				w.Header().Set("Connection", "close")
 			}
+			next.ServeHTTP(w, r)
+		})
+		return s.serveUntil(ctx, func() error {
 			accept := server.Serve
 			if server.TLSConfig != nil {
 				accept = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
 			}
-			if err := accept(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := accept(l); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil
 		}, func(ctx context.Context) error {
+			l.Close()
+			for end := time.Now().Add(linger); open.Load() > 0 && ctx.Err() == nil && time.Now().Before(end); {
+				time.Sleep(5 * time.Millisecond)
+			}
 			return errors.Join(server.Shutdown(ctx), server.Close())
 		})
 	}
+}
+
+// countConnections returns the number of the server's open connections.
+func countConnections(server *http.Server) *atomic.Int64 {
+	var open atomic.Int64
+	next := server.ConnState
+	server.ConnState = func(c net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
+		if next != nil {
+			next(c, state)
+		}
+	}
+	return &open
 }
 
 func isHealthCheck(r *http.Request) bool {
