@@ -23,8 +23,9 @@ STATICCHECK = go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GCI = go tool -modfile=$(CURDIR)/tools/go.mod gci
 import_groups = --skip-generated -s standard -s default -s 'prefix(github.com/penstock-io/penstock)'
 
-# Modules to check and test, and files that may not exist yet.
-modules  := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/go.mod))
+# Modules to check and test, and files that may not exist yet. Compiling the collector takes minutes, so only the long
+# suite, whose test of traces runs it, checks it.
+modules  := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/go.mod)) $(if $(PENSTOCK_TEST_LONG),tools/collector)
 race      = $(strip $(foreach p,$(RACE_PKGS),$(if $(wildcard $(p)/*_test.go),$(p))))
 scripts  := $(wildcard scripts/*) .ci/run
 go_files = $(shell find . -name node_modules -prune -o -name "*.go" -print)
