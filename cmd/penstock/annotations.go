@@ -15,7 +15,7 @@ import (
 )
 
 func newAnnotationsCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "annotations",
 		Short: "Annotate the charts with what you did or found",
 		Long: `Annotate the charts of the console: what you did or found, at which instant. All nodes show
@@ -24,12 +24,7 @@ clients.`,
 		Example: `  penstock annotations add "blocked scraper, ticket 123"
   penstock annotations list
   penstock annotations delete RIQ4P7MVXZ3A`,
-		Args:                       noSuchCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newAnnotationsAddCommand(a), newAnnotationsListCommand(a), newAnnotationsDeleteCommand(a))
-	return c
+	}, newAnnotationsAddCommand(a), newAnnotationsListCommand(a), newAnnotationsDeleteCommand(a))
 }
 
 // A newAnnotation is the request to annotate.
@@ -40,35 +35,26 @@ type newAnnotation struct {
 }
 
 func newAnnotationsAddCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var n newAnnotation
-	c := &cobra.Command{
+	c := adminCommand(a, &cobra.Command{
 		Use:   "add TEXT",
 		Short: "Annotate an instant",
 		Example: `  penstock annotations add "blocked scraper, ticket 123"
   penstock annotations add --at 2026-01-31T03:12:00Z --rule per-ip "limit raised for the sale"`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			n.Text = strings.Join(args, " ")
-			told, err := fetch[admin.Annotation](c.Context(), a, &server, http.MethodPost, "/v1/annotations", n)
-			if err != nil {
-				return err
-			}
-			if a.json() {
-				return a.writeJSON(told)
-			}
-			fmt.Fprintf(a.stdout, "annotated  %s  %s\n", told.At.UTC().Format(time.RFC3339), told.ID)
-			return nil
-		},
-	}
-	server.add(c)
+	}, func(args []string) (adminRequest, error) {
+		n.Text = strings.Join(args, " ")
+		return adminRequest{http.MethodPost, "/v1/annotations", n}, nil
+	}, func(told *admin.Annotation) error {
+		fmt.Fprintf(a.stdout, "annotated  %s  %s\n", told.At.UTC().Format(time.RFC3339), told.ID)
+		return nil
+	})
 	c.Flags().StringVar(&n.At, "at", "", "`time` within the last two days, as 2026-01-31T03:12:00Z (default now)")
 	c.Flags().StringVar(&n.Rule, "rule", "", "the rule that it is about (default all rules)")
 	return c
 }
 
 func newAnnotationsListCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var last, rule string
 	c := &cobra.Command{
 		Use:   "list",
@@ -78,14 +64,17 @@ func newAnnotationsListCommand(a *app) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			query := url.Values{"last": {last}, "rule": {rule}}
-			found, err := fetch[admin.Annotations](c.Context(), a, &server, http.MethodGet, "/v1/annotations?"+query.Encode(), nil)
+			found, err := fetch[admin.Annotations](a, c, adminRequest{http.MethodGet, "/v1/annotations?" + query.Encode(), nil})
 			if err != nil {
 				return err
 			}
 			if found.Problem != "" {
 				a.warn(found.Problem)
 			}
-			return a.show(found, "ID\tAT\tRULE\tAUTHOR\tTEXT", "", func(table io.Writer) {
+			if a.json() {
+				return a.writeJSON(found)
+			}
+			return a.writeTable("ID\tAT\tRULE\tAUTHOR\tTEXT", func(table io.Writer) {
 				for _, n := range found.Annotations {
 					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", n.ID, n.At.UTC().Format(time.RFC3339),
 						spelling.Printable(n.Rule), spelling.Printable(n.Author), spelling.Printable(string(n.Text)))
@@ -93,7 +82,7 @@ func newAnnotationsListCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	server.add(c)
+	addAdminFlags(c)
 	c.Flags().StringVar(&last, "last", "48h", "how far back")
 	c.Flags().StringVar(&rule, "rule", "", "only what is about this rule or about all rules")
 	completeValues(c, "last", "1h", "12h", "24h", "48h")
@@ -101,24 +90,15 @@ func newAnnotationsListCommand(a *app) *cobra.Command {
 }
 
 func newAnnotationsDeleteCommand(a *app) *cobra.Command {
-	var server adminFlags
-	c := &cobra.Command{
+	return adminCommand(a, &cobra.Command{
 		Use:     "delete ID",
 		Short:   "Delete an annotation",
 		Example: `  penstock annotations delete RIQ4P7MVXZ3A`,
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			told, err := fetch[admin.DeletedAnnotation](c.Context(), a, &server, http.MethodDelete, "/v1/annotations/"+url.PathEscape(args[0]), nil)
-			if err != nil {
-				return err
-			}
-			if a.json() {
-				return a.writeJSON(told)
-			}
-			fmt.Fprintf(a.stdout, "deleted  %s\n", told.ID)
-			return nil
-		},
-	}
-	server.add(c)
-	return c
+	}, func(args []string) (adminRequest, error) {
+		return adminRequest{http.MethodDelete, "/v1/annotations/" + url.PathEscape(args[0]), nil}, nil
+	}, func(told *admin.DeletedAnnotation) error {
+		fmt.Fprintf(a.stdout, "deleted  %s\n", told.ID)
+		return nil
+	})
 }

@@ -15,22 +15,17 @@ import (
 )
 
 func newBansCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "bans",
 		Short: "List active bans",
 		Long: `List active bans, imposed by a penalty or by an operator. To ban a client or lift a ban,
 see penstock keys. To deny clients of rules without a penalty, see penstock block.`,
-		Example:                    `  penstock bans list`,
-		Args:                       noSuchCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newBansListCommand(a))
-	return c
+		Example: `  penstock bans list`,
+	}, newBansListCommand(a))
 }
 
 func newBansListCommand(a *app) *cobra.Command {
-	var flags listFlags
+	var most *int
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List active bans",
@@ -43,7 +38,7 @@ counted as unknown.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var found admin.Bans
-			bans, note, err := readPages(a, &flags, func(client *adminClient, cursor string) ([]admin.Ban, string, error) {
+			bans, note, err := readPages(a, c, *most, func(client *adminClient, cursor string) ([]admin.Ban, string, error) {
 				var page admin.Bans
 				err := client.fetch(c.Context(), http.MethodGet, "/v1/bans?"+url.Values{"cursor": {cursor}}.Encode(), nil, &page)
 				found.Unknown += page.Unknown
@@ -56,7 +51,8 @@ counted as unknown.`,
 			return a.tellBans(&found, note)
 		},
 	}
-	flags.add(c)
+	addAdminFlags(c)
+	most = addMostFlag(c)
 	return c
 }
 
@@ -65,7 +61,7 @@ func (a *app) tellBans(found *admin.Bans, note string) error {
 	if found.Unknown > 0 {
 		counted += fmt.Sprintf(", %s not checked: the store keeps only the beginning of the hash", spelling.Count(found.Unknown, "unknown client"))
 	}
-	return a.show(found, "RULE\tKEY\tUNTIL\tBANS\tAUTHOR\tREASON", counted+note+"\n", func(table io.Writer) {
+	return a.tellPages(found, "RULE\tKEY\tUNTIL\tBANS\tAUTHOR\tREASON", counted+note, func(table io.Writer) {
 		for _, b := range found.Bans {
 			key := b.Subject
 			if b.Key != nil {

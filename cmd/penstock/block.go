@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +14,7 @@ import (
 )
 
 func newBlockCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "block",
 		Short: "Block a key on all nodes for a limited time",
 		Long: `Block a key on all nodes for a limited time: an address or network, a user, an API key, or
@@ -26,12 +25,7 @@ The client is told that it is blocked and until when. Only operators see the rea
 		Example: `  penstock block add ip=198.51.100.0/24 --for 1h --reason "scraper, ticket 4711"
   penstock block list
   penstock block lift ip=198.51.100.0/24`,
-		Args:                       noSuchCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newBlockAddCommand(a), newBlockListCommand(a), newBlockLiftCommand(a))
-	return c
+	}, newBlockAddCommand(a), newBlockListCommand(a), newBlockLiftCommand(a))
 }
 
 // A blockQuestion is a request about a block.
@@ -57,7 +51,6 @@ func blockKey(args []string) (map[string]string, error) {
 }
 
 func newBlockAddCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var q blockQuestion
 	c := &cobra.Command{
 		Use:   "add name=value --for DURATION --reason TEXT",
@@ -77,14 +70,14 @@ use the deny list of the rules.`,
 			if length, err := rules.ParseDuration(q.Duration); err != nil || length <= 0 {
 				return misused("invalid --for %q, for example 1h", q.Duration)
 			}
-			told, err := fetch[admin.Blocked](c.Context(), a, &server, http.MethodPost, "/v1/blocks", q)
+			told, err := fetch[admin.Blocked](a, c, adminRequest{http.MethodPost, "/v1/blocks", q})
 			if err != nil {
 				return err
 			}
 			return a.tellBlocked(told, q.Preview)
 		},
 	}
-	server.add(c)
+	addAdminFlags(c)
 	c.Flags().StringVar(&q.Duration, "for", "", "`duration` from now, for example 30m, 1h or 2d")
 	c.Flags().StringVar(&q.Reason, "reason", "", "`text` for other operators")
 	c.Flags().StringVar(&q.Domain, "domain", "", "only requests of this domain")
@@ -112,38 +105,25 @@ func (a *app) tellBlocked(told *admin.Blocked, dry bool) error {
 }
 
 func newBlockListCommand(a *app) *cobra.Command {
-	var server adminFlags
-	c := &cobra.Command{
+	return adminCommand(a, &cobra.Command{
 		Use:     "list",
 		Short:   "List active blocks",
 		Example: `  penstock block list -o json | jq -r '.blocks[] | [.id, .until] | @tsv'`,
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			found, err := fetch[admin.Blocks](c.Context(), a, &server, http.MethodGet, "/v1/blocks", nil)
-			if err != nil {
-				return err
+	}, get("/v1/blocks"), func(found *admin.Blocks) error {
+		return a.writeTable("ID\tKEY\tUNTIL\tAUTHOR\tREASON", func(table io.Writer) {
+			for _, b := range found.Blocks {
+				key := keyText(b.Key)
+				if b.Domain != "" {
+					key += " domain=" + b.Domain
+				}
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), spelling.Printable(b.Author), spelling.Printable(b.Reason))
 			}
-			return a.tellBlocks(found)
-		},
-	}
-	server.add(c)
-	return c
-}
-
-func (a *app) tellBlocks(found *admin.Blocks) error {
-	return a.show(found, "ID\tKEY\tUNTIL\tAUTHOR\tREASON", "", func(table io.Writer) {
-		for _, b := range found.Blocks {
-			key := keyText(b.Key)
-			if b.Domain != "" {
-				key += " domain=" + b.Domain
-			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), spelling.Printable(b.Author), spelling.Printable(b.Reason))
-		}
+		})
 	})
 }
 
 func newBlockLiftCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var q blockQuestion
 	c := &cobra.Command{
 		Use:   "lift {name=value | --id ID}",
@@ -156,17 +136,17 @@ func newBlockLiftCommand(a *app) *cobra.Command {
 					return err
 				}
 			}
-			return a.liftBlock(c.Context(), &server, &q)
+			return a.liftBlock(c, &q)
 		},
 	}
-	server.add(c)
+	addAdminFlags(c)
 	c.Flags().StringVar(&q.ID, "id", "", "`ID` of the block, from penstock block list")
 	c.Flags().StringVar(&q.Domain, "domain", "", "lift the block of this domain")
 	return c
 }
 
-func (a *app) liftBlock(ctx context.Context, server *adminFlags, q *blockQuestion) error {
-	told, err := fetch[admin.Lifted](ctx, a, server, http.MethodDelete, "/v1/blocks", q)
+func (a *app) liftBlock(c *cobra.Command, q *blockQuestion) error {
+	told, err := fetch[admin.Lifted](a, c, adminRequest{http.MethodDelete, "/v1/blocks", q})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,7 +18,7 @@ import (
 )
 
 func newEntitlementsCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "entitlements",
 		Short: "Set limits per tenant or plan",
 		Long: `Set limits per tenant or plan. If a rule has a rate such as "{tenant.requests}/1h", its
@@ -34,13 +35,8 @@ their state, and no version of the rules is created.`,
   penstock entitlements delete tenant=acme requests
   penstock entitlements import billing.csv
   penstock entitlements export > entitlements.csv`,
-		Args:                       noSuchCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newEntitlementsListCommand(a), newEntitlementsGetCommand(a), newEntitlementsSetCommand(a), newEntitlementsDeleteCommand(a),
+	}, newEntitlementsListCommand(a), newEntitlementsGetCommand(a), newEntitlementsSetCommand(a), newEntitlementsDeleteCommand(a),
 		newEntitlementsImportCommand(a), newEntitlementsExportCommand(a))
-	return c
 }
 
 // entitlementPage is how many rows one request reads or changes.
@@ -67,9 +63,8 @@ func (c *adminClient) eachEntitlement(ctx context.Context, q url.Values, visit f
 }
 
 func newEntitlementsListCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var attribute, prefix string
-	var most int
+	var most *int
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List entitlements",
@@ -77,51 +72,35 @@ func newEntitlementsListCommand(a *app) *cobra.Command {
   penstock entitlements list --prefix acme -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if most < 1 {
-				return misused("--most %d must be 1 or more", most)
-			}
-			client, err := server.client(a)
-			if err != nil {
-				return err
-			}
-			found, more := []admin.Entitlement{}, false
-			err = client.eachEntitlement(c.Context(), url.Values{"attribute": {attribute}, "prefix": {prefix}}, func(e *admin.Entitlement) (bool, error) {
-				if more = len(found) == most; !more {
-					found = append(found, *e)
-				}
-				return !more, nil
+			q := url.Values{"attribute": {attribute}, "prefix": {prefix}, "limit": {strconv.Itoa(min(*most+1, entitlementPage))}}
+			found, note, err := readPages(a, c, *most, func(client *adminClient, cursor string) ([]admin.Entitlement, string, error) {
+				q.Set("cursor", cursor)
+				var page admin.Entitlements
+				err := client.fetch(c.Context(), http.MethodGet, "/v1/entitlements?"+q.Encode(), nil, &page)
+				return page.Entitlements, page.Next, err
 			})
 			if err != nil {
 				return err
 			}
-			if err := a.tellEntitlements(found); err != nil || a.json() {
-				return err
-			}
-			fmt.Fprint(a.stderr, spelling.Count(len(found), "entitlement"))
-			if more {
-				fmt.Fprint(a.stderr, ", and there are more: --most")
-			}
-			fmt.Fprintln(a.stderr)
-			return nil
+			return a.tellPages(admin.Entitlements{Entitlements: found}, entitlementTable, spelling.Count(len(found), "entitlement")+note, entitlementRows(found))
 		},
 	}
-	server.add(c)
+	addAdminFlags(c)
 	c.Flags().StringVar(&attribute, "attribute", "", "only rows of this `attribute`, for example plan")
 	c.Flags().StringVar(&prefix, "prefix", "", "only values that begin with this `text`")
-	c.Flags().IntVar(&most, "most", 1000, "list at most `n`")
+	most = addMostFlag(c)
 	return c
 }
 
-func (a *app) tellEntitlements(rows []admin.Entitlement) error {
-	if a.json() {
-		return a.writeJSON(admin.Entitlements{Entitlements: rows})
+const entitlementTable = "FOR\tLIMIT\tNUMBER\tUNTIL\tCHANGED\tBY"
+
+func entitlementRows(all []admin.Entitlement) func(io.Writer) {
+	return func(table io.Writer) {
+		for i := range all {
+			e := &all[i]
+			fmt.Fprintf(table, "%s=%s\t%s\t%d\t%s\t%s\t%s\n", e.Attribute, spelling.Printable(e.Value), e.Limit, e.Number, untilText(e.Until), e.At.UTC().Format(time.RFC3339), e.Author)
+		}
 	}
-	table := newTable(a.stdout, "FOR\tLIMIT\tNUMBER\tUNTIL\tCHANGED\tBY")
-	for i := range rows {
-		e := &rows[i]
-		fmt.Fprintf(table, "%s=%s\t%s\t%d\t%s\t%s\t%s\n", e.Attribute, spelling.Printable(e.Value), e.Limit, e.Number, untilText(e.Until), e.At.UTC().Format(time.RFC3339), e.Author)
-	}
-	return table.Flush()
 }
 
 func untilText(until *time.Time) string {
@@ -132,8 +111,7 @@ func untilText(until *time.Time) string {
 }
 
 func newEntitlementsGetCommand(a *app) *cobra.Command {
-	var server adminFlags
-	c := &cobra.Command{
+	return adminCommand(a, &cobra.Command{
 		Use:   "get name=value...",
 		Short: "Show the limits of a tenant and the source of each number",
 		Long: `Show the limits of clients with these attributes and the source of each number: the rules,
@@ -142,45 +120,32 @@ Rules that count by additional attributes are included.`,
 		Example: `  penstock entitlements get tenant=acme
   penstock entitlements get tenant=acme plan=gold -o json`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			question, err := (&callerFlags{}).question(args)
-			if err != nil {
-				return err
-			}
-			view, err := fetch[admin.TenantView](c.Context(), a, &server, http.MethodPost, "/v1/entitlements/show", question)
-			if err != nil {
-				return err
-			}
-			return a.tellTenant(view)
-		},
-	}
-	server.add(c)
-	return c
+	}, func(args []string) (adminRequest, error) {
+		question, err := (&callerFlags{}).question(args)
+		return adminRequest{http.MethodPost, "/v1/entitlements/show", question}, err
+	}, a.tellTenant)
 }
 
 func (a *app) tellTenant(view *admin.TenantView) error {
-	if a.json() {
-		return a.writeJSON(view)
-	}
 	if len(view.Entitlements) > 0 {
-		if err := a.tellEntitlements(view.Entitlements); err != nil {
+		if err := a.writeTable(entitlementTable, entitlementRows(view.Entitlements)); err != nil {
 			return err
 		}
 		fmt.Fprintln(a.stdout)
 	}
-	table := newTable(a.stdout, "RULE\tLIMIT\tNUMBER FROM\tUNTIL")
-	for i := range view.Limits {
-		l := &view.Limits[i]
-		from := string(l.Number.Origin)
-		switch {
-		case l.Number.Why != "":
-			from += ": " + l.Number.Why
-		case l.Number.Source != "":
-			from += " " + l.Number.Source
+	return a.writeTable("RULE\tLIMIT\tNUMBER FROM\tUNTIL", func(table io.Writer) {
+		for i := range view.Limits {
+			l := &view.Limits[i]
+			from := string(l.Number.Origin)
+			switch {
+			case l.Number.Why != "":
+				from += ": " + l.Number.Why
+			case l.Number.Source != "":
+				from += " " + l.Number.Source
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.Policy, l.Text, from, untilText(l.Number.Until))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.Policy, l.Text, from, untilText(l.Number.Until))
-	}
-	return table.Flush()
+	})
 }
 
 // An entitlementChange is the body of a change.
@@ -200,40 +165,37 @@ type entitlementRow struct {
 }
 
 func newEntitlementsSetCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var until, note string
-	c := &cobra.Command{
+	c := adminCommand(a, &cobra.Command{
 		Use:   "set attribute=value limit=number...",
 		Short: "Set limits of a tenant or a plan",
 		Example: `  penstock entitlements set tenant=acme requests=5000 exports=10
   penstock entitlements set plan=trial requests=100 --note "until the launch" --until 2027-01-01T00:00:00Z`,
 		Args: cobra.MinimumNArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			attribute, value, err := holderOf(args[0])
+	}, func(args []string) (q adminRequest, err error) {
+		attribute, value, err := holderOf(args[0])
+		if err != nil {
+			return q, err
+		}
+		change := entitlementChange{Note: note}
+		var end *time.Time
+		if until != "" {
+			at, err := time.Parse(time.RFC3339, until)
 			if err != nil {
-				return err
+				return q, misused("invalid --until %q, for example 2027-01-01T00:00:00Z", until)
 			}
-			change := entitlementChange{Note: note}
-			var end *time.Time
-			if until != "" {
-				at, err := time.Parse(time.RFC3339, until)
-				if err != nil {
-					return misused("invalid --until %q, for example 2027-01-01T00:00:00Z", until)
-				}
-				end = &at
+			end = &at
+		}
+		for _, arg := range args[1:] {
+			limit, text, _ := strings.Cut(arg, "=")
+			number, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || limit == "" {
+				return q, misused("invalid limit %q: must be limit=number, for example requests=5000", arg)
 			}
-			for _, arg := range args[1:] {
-				limit, text, _ := strings.Cut(arg, "=")
-				number, err := strconv.ParseInt(text, 10, 64)
-				if err != nil || limit == "" {
-					return misused("invalid limit %q: must be limit=number, for example requests=5000", arg)
-				}
-				change.Set = append(change.Set, entitlementRow{attribute, value, limit, &number, end})
-			}
-			return a.changeEntitlements(c.Context(), &server, &change)
-		},
-	}
-	server.add(c)
+			change.Set = append(change.Set, entitlementRow{attribute, value, limit, &number, end})
+		}
+		return adminRequest{http.MethodPost, "/v1/entitlements", change}, nil
+	}, a.tellEntitlementsChanged)
 	c.Flags().StringVar(&until, "until", "", "`time` at which the numbers expire; default never")
 	c.Flags().StringVar(&note, "note", "", "`text` for the audit log")
 	return c
@@ -249,46 +211,30 @@ func holderOf(arg string) (attribute, value string, err error) {
 }
 
 func newEntitlementsDeleteCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var note string
-	c := &cobra.Command{
+	c := adminCommand(a, &cobra.Command{
 		Use:   "delete attribute=value [limit...]",
 		Short: "Delete some or all limits of a tenant or a plan",
 		Example: `  penstock entitlements delete tenant=acme exports
   penstock entitlements delete tenant=acme`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			attribute, value, err := holderOf(args[0])
-			if err != nil {
-				return err
-			}
-			change := entitlementChange{Note: note}
-			for _, limit := range slices.Concat(args[1:], []string{""})[:max(1, len(args)-1)] {
-				change.Delete = append(change.Delete, entitlementRow{Attribute: attribute, Value: value, Limit: limit})
-			}
-			return a.changeEntitlements(c.Context(), &server, &change)
-		},
-	}
-	server.add(c)
+	}, func(args []string) (q adminRequest, err error) {
+		attribute, value, err := holderOf(args[0])
+		if err != nil {
+			return q, err
+		}
+		change := entitlementChange{Note: note}
+		for _, limit := range slices.Concat(args[1:], []string{""})[:max(1, len(args)-1)] {
+			change.Delete = append(change.Delete, entitlementRow{Attribute: attribute, Value: value, Limit: limit})
+		}
+		return adminRequest{http.MethodPost, "/v1/entitlements", change}, nil
+	}, a.tellEntitlementsChanged)
 	c.Flags().StringVar(&note, "note", "", "`text` for the audit log")
 	return c
 }
 
-func (a *app) changeEntitlements(ctx context.Context, server *adminFlags, change *entitlementChange) error {
-	done, err := fetch[admin.EntitlementsChanged](ctx, a, server, http.MethodPost, "/v1/entitlements", change)
-	if err != nil {
-		return err
-	}
-	return a.tellEntitlementsChanged(done)
-}
-
 func (a *app) tellEntitlementsChanged(done *admin.EntitlementsChanged) error {
-	if a.json() {
-		return a.writeJSON(done)
-	}
-	for _, warning := range done.Warnings {
-		a.warn(warning)
-	}
+	a.warn(done.Warnings...)
 	fmt.Fprintf(a.stdout, "%d added, %d changed, %d deleted, %d unchanged\n", done.Added, done.Changed, done.Deleted, done.Unchanged)
 	return nil
 }

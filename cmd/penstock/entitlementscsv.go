@@ -25,7 +25,6 @@ import (
 var entitlementColumns = []string{"attribute", "value", "limit", "number", "until"}
 
 func newEntitlementsImportCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var note string
 	var replace bool
 	c := &cobra.Command{
@@ -47,7 +46,7 @@ With --replace, rows that are not in the file are deleted if their attribute is 
 			if err != nil {
 				return exitWithNo(fmt.Errorf("read %s: %w", args[0], err))
 			}
-			client, err := server.client(a)
+			client, err := a.adminClient(c)
 			if err != nil {
 				return err
 			}
@@ -58,10 +57,13 @@ With --replace, rows that are not in the file are deleted if their attribute is 
 			if err := i.run(c.Context(), rows, replace); err != nil {
 				return err
 			}
+			if a.json() {
+				return a.writeJSON(i.total)
+			}
 			return a.tellEntitlementsChanged(&i.total)
 		},
 	}
-	server.add(c)
+	addAdminFlags(c)
 	c.Flags().StringVar(&note, "note", "", "`text` for the audit log; default the name of the file")
 	c.Flags().BoolVar(&replace, "replace", false, "delete rows of the file's attributes that are not in the file")
 	return c
@@ -236,7 +238,6 @@ func (c *csvColumns) row(record []string) (row entitlementRow, err error) {
 }
 
 func newEntitlementsExportCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var attribute string
 	c := &cobra.Command{
 		Use:     "export",
@@ -245,7 +246,7 @@ func newEntitlementsExportCommand(a *app) *cobra.Command {
 		Example: `  penstock entitlements export --attribute tenant > tenants.csv`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := server.client(a)
+			client, err := a.adminClient(c)
 			if err != nil {
 				return err
 			}
@@ -262,7 +263,7 @@ func newEntitlementsExportCommand(a *app) *cobra.Command {
 			return errors.Join(err, out.Error())
 		},
 	}
-	server.add(c)
+	addAdminFlags(c)
 	c.Flags().StringVar(&attribute, "attribute", "", "only rows of this `attribute`, for example tenant")
 	return c
 }

@@ -16,7 +16,6 @@ import (
 func newExplainCommand(a *app) *cobra.Command {
 	var origin originFlags
 	var flags callFlags
-	var server adminFlags
 	var at string
 	c := &cobra.Command{
 		Use:   "explain [--server URL | --config FILE | --rules FILE|DIR | --database SOURCE] name=value...",
@@ -46,7 +45,7 @@ read from headers, cookies and so on, under the names in the rules.`,
 				}
 			}
 			if !origin.areSet() {
-				found, err := a.explainByServer(c.Context(), &server, call, now, at != "")
+				found, err := a.explainByServer(c, call, now, at != "")
 				if err != nil {
 					return err
 				}
@@ -60,7 +59,7 @@ read from headers, cookies and so on, under the names in the rules.`,
 		},
 	}
 	flags.add(c)
-	server.add(c)
+	addAdminFlags(c)
 	origin.add(c)
 	c.MarkFlagsMutuallyExclusive("server", "rules", "database", "database-file", "config")
 	c.Flags().StringVar(&at, "at", "", "the `time` of the request, for rules that expire; default now")

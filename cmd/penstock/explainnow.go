@@ -1,10 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/admin"
@@ -51,8 +52,8 @@ func (s *clientState) text() string {
 
 // explainByServer asks a node how its rules treat a request and, unless other is set, for the state of the
 // client.
-func (a *app) explainByServer(ctx context.Context, server *adminFlags, call *penstock.Call, now time.Time, other bool) (*explainResult, error) {
-	client, err := server.client(a)
+func (a *app) explainByServer(c *cobra.Command, call *penstock.Call, now time.Time, other bool) (*explainResult, error) {
+	client, err := a.adminClient(c)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func (a *app) explainByServer(ctx context.Context, server *adminFlags, call *pen
 		question.Attributes[attribute.Name] = attribute.Value
 	}
 	found := &explainResult{}
-	if err := client.fetch(ctx, http.MethodPost, "/v1/explain", question, &found.Explanation); err != nil || other {
+	if err := client.fetch(c.Context(), http.MethodPost, "/v1/explain", question, &found.Explanation); err != nil || other {
 		return found, err
 	}
 	for _, r := range found.Rules {
@@ -73,7 +74,7 @@ func (a *app) explainByServer(ctx context.Context, server *adminFlags, call *pen
 		}
 		question.Rule = r.Rule
 		var states admin.KeyStates
-		if err := client.fetch(ctx, http.MethodPost, "/v1/keys/show", question.callerQuestion, &states); err != nil {
+		if err := client.fetch(c.Context(), http.MethodPost, "/v1/keys/show", question.callerQuestion, &states); err != nil {
 			return nil, err
 		}
 		for i := range states.Keys {

@@ -1,22 +1,62 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 )
 
+// groupCommand completes a command that only groups others.
+func groupCommand(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	c.Args, c.SuggestionsMinimumDistance = noSuchCommand, 2
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.AddCommand(commands...)
+	return c
+}
+
+// An adminRequest is one request to the admin API.
+type adminRequest struct {
+	method, path string
+	body         any
+}
+
+// get returns the request of a command that has no arguments.
+func get(path string) func([]string) (adminRequest, error) {
+	return func([]string) (adminRequest, error) { return adminRequest{http.MethodGet, path, nil}, nil }
+}
+
+// adminCommand completes a command that sends one request to the admin API and prints the response: as JSON, or with
+// tell. ask returns the request for the arguments.
+func adminCommand[T any](a *app, c *cobra.Command, ask func(args []string) (adminRequest, error), tell func(*T) error) *cobra.Command {
+	addAdminFlags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		request, err := ask(args)
+		if err != nil {
+			return err
+		}
+		found, err := fetch[T](a, c, request)
+		if err != nil {
+			return err
+		}
+		if a.json() {
+			return a.writeJSON(found)
+		}
+		return tell(found)
+	}
+	return c
+}
+
 // fetch sends one request to the admin API and reads the response.
-func fetch[T any](ctx context.Context, a *app, server *adminFlags, method, path string, body any) (*T, error) {
-	client, err := server.client(a)
+func fetch[T any](a *app, c *cobra.Command, q adminRequest) (*T, error) {
+	client, err := a.adminClient(c)
 	if err != nil {
 		return nil, err
 	}
 	into := new(T)
-	if err := client.fetch(ctx, method, path, body, into); err != nil {
+	if err := client.fetch(c.Context(), q.method, q.path, q.body, into); err != nil {
 		return nil, err
 	}
 	return into, nil
@@ -29,52 +69,49 @@ func newTable(w io.Writer, columns string) *tabwriter.Writer {
 	return table
 }
 
-// show prints a value: as JSON, or as a table whose rows the function writes, and then the note for people.
-func (a *app) show(value any, columns, note string, rows func(table io.Writer)) error {
-	if a.json() {
-		return a.writeJSON(value)
-	}
+// writeTable prints a table whose rows the function writes.
+func (a *app) writeTable(columns string, rows func(table io.Writer)) error {
 	table := newTable(a.stdout, columns)
 	rows(table)
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprint(a.stderr, note)
-	return nil
+	return table.Flush()
 }
 
-// listFlags are those of a command that lists page by page.
-type listFlags struct {
-	adminFlags
-	most int
-}
-
-func (f *listFlags) add(c *cobra.Command) {
-	f.adminFlags.add(c)
-	c.Flags().IntVar(&f.most, "most", 1000, "list at most `n`")
-}
+// addMostFlag adds the flag of a command that lists page by page.
+func addMostFlag(c *cobra.Command) *int { return c.Flags().Int("most", 1000, "list at most `n`") }
 
 // readPages reads pages of a list until there are enough items. It returns a note if there are more.
-func readPages[T any](a *app, f *listFlags, page func(client *adminClient, cursor string) ([]T, string, error)) (all []T, note string, err error) {
-	if f.most < 1 {
-		return nil, "", misused("--most %d must be 1 or more", f.most)
+func readPages[T any](a *app, c *cobra.Command, most int, page func(client *adminClient, cursor string) ([]T, string, error)) (all []T, note string, err error) {
+	if most < 1 {
+		return nil, "", misused("--most %d must be 1 or more", most)
 	}
-	client, err := f.client(a)
+	client, err := a.adminClient(c)
 	if err != nil {
 		return nil, "", err
 	}
 	all = []T{}
-	for cursor, more := "", true; more && len(all) < f.most; more = cursor != "" {
+	for cursor, more := "", true; more && len(all) < most; more = cursor != "" {
 		var items []T
 		if items, cursor, err = page(client, cursor); err != nil {
 			return nil, "", err
 		}
 		all = append(all, items...)
-		if cursor != "" || len(all) > f.most {
+		if cursor != "" || len(all) > most {
 			note = ", and there are more: --most"
 		} else {
 			note = ""
 		}
 	}
-	return all[:min(f.most, len(all))], note, nil
+	return all[:min(most, len(all))], note, nil
+}
+
+// tellPages prints a list that readPages has read: as JSON, or as a table with the number of its rows.
+func (a *app) tellPages(list any, columns, counted string, rows func(table io.Writer)) error {
+	if a.json() {
+		return a.writeJSON(list)
+	}
+	if err := a.writeTable(columns, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stderr, counted)
+	return nil
 }

@@ -21,7 +21,7 @@ import (
 )
 
 func newKeysCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "keys",
 		Short: "Inspect, reset and ban individual clients",
 		Long: `Inspect the counters of individual clients of a running server, reset them, ban clients and
@@ -40,24 +40,14 @@ PENSTOCK_TOKEN rather than with --token, which is visible in the process list.`,
   penstock keys reset user=u1 --rule search-per-user
   penstock keys ban ip=198.51.100.7 --for 1h
   penstock keys lift ip=198.51.100.7`,
-		Args:                       noSuchCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newKeysListCommand(a), newKeysShowCommand(a), newKeysResetCommand(a), newKeysBanCommand(a), newKeysLiftCommand(a))
-	return c
+	}, newKeysListCommand(a), newKeysShowCommand(a), newKeysResetCommand(a), newKeysBanCommand(a), newKeysLiftCommand(a))
 }
 
-// adminFlags name the server and the token to use.
-type adminFlags struct {
-	server, token string
-	timeout       time.Duration
-}
-
-func (f *adminFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.server, "server", "", "`URL` of the admin API; default PENSTOCK_ADMIN_SERVER, or http://127.0.0.1:8091")
-	c.Flags().StringVar(&f.token, "token", "", "token for the admin API; default PENSTOCK_TOKEN")
-	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "timeout of a request")
+// addAdminFlags adds the flags that name the server and the token to use.
+func addAdminFlags(c *cobra.Command) {
+	c.Flags().String("server", "", "`URL` of the admin API; default PENSTOCK_ADMIN_SERVER, or http://127.0.0.1:8091")
+	c.Flags().String("token", "", "token for the admin API; default PENSTOCK_TOKEN")
+	c.Flags().Duration("timeout", 10*time.Second, "timeout of a request")
 }
 
 // An adminClient sends requests to the admin API of a node.
@@ -66,9 +56,13 @@ type adminClient struct {
 	client      *http.Client
 }
 
-func (f *adminFlags) client(a *app) (*adminClient, error) {
-	base := strings.TrimSuffix(cmp.Or(f.server, a.getenv("PENSTOCK_ADMIN_SERVER"), "http://127.0.0.1:8091"), "/")
-	token := cmp.Or(f.token, a.getenv("PENSTOCK_TOKEN"))
+// adminClient returns the client for the flags of addAdminFlags.
+func (a *app) adminClient(c *cobra.Command) (*adminClient, error) {
+	server, _ := c.Flags().GetString("server") // cannot fail: the flags exist
+	secret, _ := c.Flags().GetString("token")
+	timeout, _ := c.Flags().GetDuration("timeout")
+	base := strings.TrimSuffix(cmp.Or(server, a.getenv("PENSTOCK_ADMIN_SERVER"), "http://127.0.0.1:8091"), "/")
+	token := cmp.Or(secret, a.getenv("PENSTOCK_TOKEN"))
 	var errs []error
 	if to, err := url.Parse(base); err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
 		errs = append(errs, fmt.Errorf("--server %.128q must be the URL of a server, for example http://127.0.0.1:8091", urlform.Redact(base)))
@@ -76,16 +70,16 @@ func (f *adminFlags) client(a *app) (*adminClient, error) {
 	if token == "" {
 		errs = append(errs, errors.New("no token: set PENSTOCK_TOKEN to an API token (penstock tokens create) or the server's admin.token"))
 	}
-	if f.timeout <= 0 {
-		errs = append(errs, fmt.Errorf("--timeout %v must be positive", f.timeout))
+	if timeout <= 0 {
+		errs = append(errs, fmt.Errorf("--timeout %v must be positive", timeout))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, misused("%w", err)
 	}
-	if f.token != "" {
+	if secret != "" {
 		a.warn("--token: every user of this machine can read the token in the process list; set PENSTOCK_TOKEN instead")
 	}
-	return &adminClient{base, token, &http.Client{Timeout: f.timeout}}, nil
+	return &adminClient{base, token, &http.Client{Timeout: timeout}}, nil
 }
 
 // maxAnswer bounds the size of a response.

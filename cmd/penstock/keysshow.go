@@ -14,7 +14,7 @@ import (
 )
 
 func newKeysListCommand(a *app) *cobra.Command {
-	var flags listFlags
+	var most *int
 	c := &cobra.Command{
 		Use:   "list RULE",
 		Short: "List the clients with counters of a rule",
@@ -25,9 +25,9 @@ The command scans the whole store page by page, without blocking it.`,
 		Example: `  penstock keys list search-per-user
   penstock keys list search-per-user --most 10000 -o json`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.ruleNames(&flags.adminFlags),
+		ValidArgsFunction: a.completeRuleNames,
 		RunE: func(c *cobra.Command, args []string) error {
-			keys, note, err := readPages(a, &flags, func(client *adminClient, cursor string) ([]admin.Key, string, error) {
+			keys, note, err := readPages(a, c, *most, func(client *adminClient, cursor string) ([]admin.Key, string, error) {
 				var page admin.Keys
 				query := url.Values{"rule": args, "cursor": {cursor}}
 				err := client.fetch(c.Context(), http.MethodGet, "/v1/keys?"+query.Encode(), nil, &page)
@@ -39,12 +39,13 @@ The command scans the whole store page by page, without blocking it.`,
 			return a.tellKeys(&admin.Keys{Keys: keys}, note)
 		},
 	}
-	flags.add(c)
+	addAdminFlags(c)
+	most = addMostFlag(c)
 	return c
 }
 
 func (a *app) tellKeys(found *admin.Keys, note string) error {
-	return a.show(found, "SUBJECT\tKEY", spelling.Count(len(found.Keys), "caller")+note+"\n", func(table io.Writer) {
+	return a.tellPages(found, "SUBJECT\tKEY", spelling.Count(len(found.Keys), "caller")+note, func(table io.Writer) {
 		for _, k := range found.Keys {
 			who := "?"
 			if k.Key != nil {
@@ -56,9 +57,8 @@ func (a *app) tellKeys(found *admin.Keys, note string) error {
 }
 
 func newKeysShowCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var caller callerFlags
-	c := &cobra.Command{
+	c := adminCommand(a, &cobra.Command{
 		Use:   "show name=value...",
 		Short: "Show the state of a client",
 		Long: `Show the state of a client: used, limit, remaining, reset time, bans, strikes and
@@ -69,28 +69,16 @@ Exit status: 0 if a rule has state of the client, 1 if none has, 3 if the server
 store did not respond.`,
 		Example: `  penstock keys show user=u1
   penstock keys show ip=198.51.100.7 --rule login-per-ip -o json`,
-		RunE: func(c *cobra.Command, args []string) error {
-			question, err := caller.question(args)
-			if err != nil {
-				return err
-			}
-			found, err := fetch[admin.KeyStates](c.Context(), a, &server, http.MethodPost, "/v1/keys/show", question)
-			if err != nil {
-				return err
-			}
-			return a.tellKeyStates(found)
-		},
-	}
-	server.add(c)
+	}, func(args []string) (adminRequest, error) {
+		question, err := caller.question(args)
+		return adminRequest{http.MethodPost, "/v1/keys/show", question}, err
+	}, a.tellKeyStates)
 	caller.add(c)
-	a.completeRules(c, "rule", &server)
+	a.completeRules(c, "rule")
 	return c
 }
 
 func (a *app) tellKeyStates(found *admin.KeyStates) error {
-	if a.json() {
-		return a.writeJSON(found)
-	}
 	table := newTable(a.stdout, "RULE\tKEY\tUSED\tLIMIT\tLEFT\tRESETS")
 	for i := range found.Keys {
 		k := &found.Keys[i]

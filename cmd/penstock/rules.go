@@ -11,7 +11,7 @@ import (
 )
 
 func newRulesCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "rules",
 		Short: "Check, test, compare and change rules",
 		Long: `Check, test, compare and change rules.
@@ -25,11 +25,7 @@ or PENSTOCK_RULES_DATABASE.`,
   penstock rules apply rules.yaml --database sqlite:penstock.db -m "raise the search limit"
   penstock rules history --database sqlite:penstock.db
   penstock rules rollback 3 --database sqlite:penstock.db`,
-		Args:                       noSuchCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(
+	},
 		newRulesValidateCommand(a),
 		newRulesTestCommand(a),
 		newRulesDiffCommand(a),
@@ -39,7 +35,6 @@ or PENSTOCK_RULES_DATABASE.`,
 		newRulesHistoryCommand(a),
 		newRulesRollbackCommand(a),
 	)
-	return c
 }
 
 // noSuchCommand rejects arguments, which are misspelt commands.

@@ -14,16 +14,10 @@ import (
 )
 
 func newRulesImportCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "import",
 		Short: "Convert the limits of another program to rules",
-		Args:  noSuchCommand,
-
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newImportEnvoyCommand(a))
-	return c
+	}, newImportEnvoyCommand(a))
 }
 
 func newImportEnvoyCommand(a *app) *cobra.Command {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,7 +20,6 @@ type nodeStatus struct {
 }
 
 func newStatusCommand(a *app) *cobra.Command {
-	var server adminFlags
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the status of a node: store, circuit breaker, rules, nodes, upstream servers",
@@ -35,7 +33,7 @@ Exit status: 0 ready and connected to its store, 1 not ready or degraded, 3 no r
   penstock status --server https://penstock:8091 -o json | jq .store.breaker.state`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			found, err := a.readStatus(c.Context(), &server)
+			found, err := a.readStatus(c)
 			if err != nil {
 				return err
 			}
@@ -50,25 +48,23 @@ Exit status: 0 ready and connected to its store, 1 not ready or degraded, 3 no r
 			return err
 		},
 	}
-	server.add(c)
+	addAdminFlags(c)
 	return c
 }
 
-func (a *app) readStatus(ctx context.Context, server *adminFlags) (*nodeStatus, error) {
-	client, err := server.client(a)
+func (a *app) readStatus(c *cobra.Command) (*nodeStatus, error) {
+	client, err := a.adminClient(c)
 	if err != nil {
 		return nil, err
 	}
 	var found nodeStatus
-	if err := client.fetch(ctx, http.MethodGet, "/v1/status", nil, &found.Status); err != nil {
-		return nil, err
-	}
 	var nodes admin.Nodes
-	if err := client.fetch(ctx, http.MethodGet, "/v1/nodes", nil, &nodes); err != nil {
-		return nil, err
+	err = client.fetch(c.Context(), http.MethodGet, "/v1/status", nil, &found.Status)
+	if err == nil {
+		err = client.fetch(c.Context(), http.MethodGet, "/v1/nodes", nil, &nodes)
 	}
 	found.Nodes = nodes.Nodes
-	return &found, nil
+	return &found, err
 }
 
 func (a *app) tellStatus(s *nodeStatus) error {
@@ -150,8 +146,7 @@ func shortDuration(d time.Duration) string {
 }
 
 func newNodesCommand(a *app) *cobra.Command {
-	var server adminFlags
-	c := &cobra.Command{
+	return adminCommand(a, &cobra.Command{
 		Use:   "nodes",
 		Short: "List the nodes that share the limits",
 		Long: `List the nodes that share the limits through Redis, as known to the queried node: version,
@@ -160,20 +155,11 @@ node.`,
 		Example: `  penstock nodes
   penstock nodes -o json | jq '.nodes[] | select(.about.rules != "current")'`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			found, err := fetch[admin.Nodes](c.Context(), a, &server, http.MethodGet, "/v1/nodes", nil)
-			if err != nil {
-				return err
-			}
-			return a.tellNodes(found, time.Now())
-		},
-	}
-	server.add(c)
-	return c
+	}, get("/v1/nodes"), func(found *admin.Nodes) error { return a.tellNodes(found, time.Now()) })
 }
 
 func (a *app) tellNodes(found *admin.Nodes, now time.Time) error {
-	return a.show(found, "NODE\tVERSION\tUP\tRULES\tQUALITY\tREQUESTS/S\tDENIED/S\tHEARD", "", func(table io.Writer) {
+	return a.writeTable("NODE\tVERSION\tUP\tRULES\tQUALITY\tREQUESTS/S\tDENIED/S\tHEARD", func(table io.Writer) {
 		for _, n := range found.Nodes {
 			heard := fmt.Sprintf("%.0fs ago", n.Heard)
 			if n.Self {

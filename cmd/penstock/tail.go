@@ -18,7 +18,6 @@ import (
 )
 
 func newTailCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var rule, node string
 	var denied bool
 	var most int
@@ -53,7 +52,7 @@ report how many. Viewer tokens see hashes instead of attribute values.`,
 			if denied {
 				query.Set("denied", "true")
 			}
-			client, err := server.client(a)
+			client, err := a.adminClient(c)
 			if err != nil {
 				return err
 			}
@@ -62,9 +61,9 @@ report how many. Viewer tokens see hashes instead of attribute values.`,
 			return a.tail(ctx, client, "/v1/events?"+query.Encode(), most)
 		},
 	}
-	server.add(c)
+	addAdminFlags(c)
 	c.Flags().StringVar(&rule, "rule", "", "only verdicts of this `rule`")
-	a.completeRules(c, "rule", &server)
+	a.completeRules(c, "rule")
 	c.Flags().StringVar(&node, "node", "", "only verdicts of this `node`, by its name or ID")
 	c.Flags().BoolVar(&denied, "denied", false, "only denied requests")
 	c.Flags().IntVarP(&most, "lines", "n", 0, "exit after `n` verdicts; 0: run until interrupted")

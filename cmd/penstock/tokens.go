@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,7 @@ import (
 )
 
 func newTokensCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "tokens",
 		Short: "Manage API tokens of the admin API",
 		Long: `Manage API tokens for Prometheus, deployments and scripts. A token has a role, which never
@@ -27,47 +26,29 @@ and remains valid; only admins can create one.`,
   penstock tokens create deploy --role operator --scope rules --days 90
   penstock tokens list
   penstock tokens revoke k3x9q2ab`,
-		Args:                       noSuchCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newTokensListCommand(a), newTokensCreateCommand(a), newTokensRevokeCommand(a))
-	return c
+	}, newTokensListCommand(a), newTokensCreateCommand(a), newTokensRevokeCommand(a))
 }
 
 func newTokensListCommand(a *app) *cobra.Command {
-	var server adminFlags
-	c := &cobra.Command{
+	return adminCommand(a, &cobra.Command{
 		Use:   "list",
 		Short: "List your tokens, or all if you are an admin",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			found, err := fetch[admin.Tokens](c.Context(), a, &server, http.MethodGet, "/v1/tokens", nil)
-			if err != nil {
-				return err
+	}, get("/v1/tokens"), func(found *admin.Tokens) error {
+		return a.writeTable("ID\tNAME\tUSER\tROLE\tSCOPES\tEXPIRES\tLAST USED", func(table io.Writer) {
+			for _, t := range found.Tokens {
+				expires := timeOrNever(t.Expires)
+				if t.Expired {
+					expires += " (expired)"
+				}
+				fmt.Fprintf(table, "%s\t%s\t%s\t%v\t%s\t%s\t%s\n", t.ID, t.Name, cmp.Or(t.User, "-"), t.Role,
+					cmp.Or(strings.Join(t.Scopes, ","), "all"), expires, timeOrNever(t.Used))
 			}
-			return a.tellTokens(found)
-		},
-	}
-	server.add(c)
-	return c
-}
-
-func (a *app) tellTokens(found *admin.Tokens) error {
-	return a.show(found, "ID\tNAME\tUSER\tROLE\tSCOPES\tEXPIRES\tLAST USED", "", func(table io.Writer) {
-		for _, t := range found.Tokens {
-			expires := timeOrNever(t.Expires)
-			if t.Expired {
-				expires += " (expired)"
-			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%v\t%s\t%s\t%s\n", t.ID, t.Name, cmp.Or(t.User, "-"), t.Role,
-				cmp.Or(strings.Join(t.Scopes, ","), "all"), expires, timeOrNever(t.Used))
-		}
+		})
 	})
 }
 
 func newTokensCreateCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var asked struct {
 		Name    string   `json:"name"`
 		Role    string   `json:"role"`
@@ -75,7 +56,7 @@ func newTokensCreateCommand(a *app) *cobra.Command {
 		Days    int      `json:"days"`
 		Service bool     `json:"service"`
 	}
-	c := &cobra.Command{
+	c := adminCommand(a, &cobra.Command{
 		Use:   "create NAME --role ROLE",
 		Short: "Create a token and print it once",
 		Long: `Create a token. It is printed once, on stdout. It cannot exceed the role, scopes and expiry
@@ -83,21 +64,14 @@ of the credentials you use.`,
 		Example: `  penstock tokens create deploy --role operator --scope rules --days 90
   penstock tokens create prometheus --role viewer --scope metrics --days 0 --service > token`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			asked.Name = args[0]
-			made, err := fetch[admin.NewToken](c.Context(), a, &server, http.MethodPost, "/v1/tokens", asked)
-			if err != nil {
-				return err
-			}
-			if a.json() {
-				return a.writeJSON(made)
-			}
-			fmt.Fprintf(a.stderr, "created %s (%s). This token is not shown again:\n", made.Name, made.ID)
-			fmt.Fprintln(a.stdout, made.Secret)
-			return nil
-		},
-	}
-	server.add(c)
+	}, func(args []string) (adminRequest, error) {
+		asked.Name = args[0]
+		return adminRequest{http.MethodPost, "/v1/tokens", asked}, nil
+	}, func(made *admin.NewToken) error {
+		fmt.Fprintf(a.stderr, "created %s (%s). This token is not shown again:\n", made.Name, made.ID)
+		fmt.Fprintln(a.stdout, made.Secret)
+		return nil
+	})
 	c.Flags().StringVar(&asked.Role, "role", "", "viewer, operator or admin; at most your own")
 	c.Flags().StringSliceVar(&asked.Scopes, "scope", nil, "permitted `scope`, such as rules or metrics; may be repeated; default: everything that the role permits")
 	c.Flags().IntVar(&asked.Days, "days", 90, "`days` until the token expires; 0: never")
@@ -108,25 +82,10 @@ of the credentials you use.`,
 }
 
 func newTokensRevokeCommand(a *app) *cobra.Command {
-	var server adminFlags
-	c := &cobra.Command{
+	return removeCommand[admin.Tokens](a, &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "Revoke a token",
 		Long:    `Revoke a token by its ID (see penstock tokens list). Other nodes reject it within two seconds.`,
 		Example: `  penstock tokens revoke k3x9q2ab`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			left, err := fetch[admin.Tokens](c.Context(), a, &server, http.MethodDelete, "/v1/tokens/"+url.PathEscape(args[0]), nil)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.stderr, "%s is revoked\n", args[0])
-			if a.json() {
-				return a.writeJSON(left)
-			}
-			return nil
-		},
-	}
-	server.add(c)
-	return c
+	}, "/v1/tokens/", nil, "revoked")
 }

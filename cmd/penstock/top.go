@@ -28,7 +28,6 @@ import (
 var topOrders = []string{"denied", "requests", "keys", "rule"}
 
 func newTopCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var last, order, node string
 	c := &cobra.Command{
 		Use:   "top",
@@ -51,7 +50,7 @@ line says if a node does not respond. --node shows one node.`,
 			if d, err := rules.ParseDuration(last); err != nil || d <= 0 {
 				return misused("invalid --last %q, for example 1m", last)
 			}
-			client, err := server.client(a)
+			client, err := a.adminClient(c)
 			if err != nil {
 				return err
 			}
@@ -64,7 +63,7 @@ line says if a node does not respond. --node shows one node.`,
 			return a.top(ctx, &topScreen{client: client, path: "/v1/overview?" + query.Encode(), view: topView{Last: last, order: order}})
 		},
 	}
-	server.add(c)
+	addAdminFlags(c)
 	c.Flags().StringVar(&last, "last", "1m", "`duration` that the numbers cover, up to 1h")
 	c.Flags().StringVar(&order, "sort", topOrders[0], "`order` of rules: "+strings.Join(topOrders, ", "))
 	c.Flags().StringVar(&node, "node", "", "only this `node`, by its name or ID")

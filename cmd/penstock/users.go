@@ -19,7 +19,7 @@ import (
 var roleNames = []string{"viewer", "operator", "admin"}
 
 func newUsersCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "users",
 		Short: "Manage the users of the admin API and the console",
 		Long: `Manage the users of the admin API and the console. They are stored in the rules database (or
@@ -34,37 +34,20 @@ The server's admin.token creates the first user.`,
   penstock users role bob operator
   penstock users password bob --password-file secret.txt
   penstock users remove bob`,
-		Args:                       noSuchCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newUsersListCommand(a), newUsersAddCommand(a), newUsersRoleCommand(a), newUsersPasswordCommand(a), newUsersRemoveCommand(a))
-	return c
+	}, newUsersListCommand(a), newUsersAddCommand(a), newUsersRoleCommand(a), newUsersPasswordCommand(a), newUsersRemoveCommand(a))
 }
 
 func newUsersListCommand(a *app) *cobra.Command {
-	var server adminFlags
-	c := &cobra.Command{
+	return adminCommand(a, &cobra.Command{
 		Use:   "list",
 		Short: "List the users",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			found, err := fetch[admin.Users](c.Context(), a, &server, http.MethodGet, "/v1/users", nil)
-			if err != nil {
-				return err
+	}, get("/v1/users"), func(found *admin.Users) error {
+		return a.writeTable("NAME\tROLE\tCREATED\tLAST LOGIN", func(table io.Writer) {
+			for _, u := range found.Users {
+				fmt.Fprintf(table, "%s\t%v\t%s\t%s\n", u.Name, u.Role, u.Created.UTC().Format(time.RFC3339), timeOrNever(u.Login))
 			}
-			return a.tellUsers(found)
-		},
-	}
-	server.add(c)
-	return c
-}
-
-func (a *app) tellUsers(found *admin.Users) error {
-	return a.show(found, "NAME\tROLE\tCREATED\tLAST LOGIN", "", func(table io.Writer) {
-		for _, u := range found.Users {
-			fmt.Fprintf(table, "%s\t%v\t%s\t%s\n", u.Name, u.Role, u.Created.UTC().Format(time.RFC3339), timeOrNever(u.Login))
-		}
+		})
 	})
 }
 
@@ -111,25 +94,18 @@ func nonEmpty(text, from string, err error) (string, error) {
 }
 
 func newUsersAddCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var secret passwordFlags
 	var role string
-	c := &cobra.Command{
+	c := adminCommand(a, &cobra.Command{
 		Use:   "add NAME --role ROLE",
 		Short: "Add a user",
 		Example: `  penstock users add ann --role admin
   penstock users add bob --role viewer --password-file secret.txt`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			given, err := secret.read(a)
-			if err != nil {
-				return err
-			}
-			body := map[string]any{"name": args[0], "role": role, "password": given}
-			return a.changeUser(c, &server, http.MethodPost, "/v1/users", body)
-		},
-	}
-	server.add(c)
+	}, func(args []string) (adminRequest, error) {
+		given, err := secret.read(a)
+		return adminRequest{http.MethodPost, "/v1/users", map[string]any{"name": args[0], "role": role, "password": given}}, err
+	}, a.tellUserChanged)
 	secret.add(c)
 	c.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
 	_ = c.MarkFlagRequired("role") // cannot fail: the flag exists
@@ -138,54 +114,37 @@ func newUsersAddCommand(a *app) *cobra.Command {
 }
 
 func newUsersRoleCommand(a *app) *cobra.Command {
-	var server adminFlags
-	c := &cobra.Command{
+	return adminCommand(a, &cobra.Command{
 		Use:   "role NAME ROLE",
 		Short: "Change the role of a user",
 		Long: `Change the role of a user. It applies to open sessions and tokens immediately, and on other
 nodes within two seconds. The last admin cannot be demoted while there are other users.`,
 		Example: `  penstock users role bob operator`,
 		Args:    cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.changeUser(c, &server, http.MethodPut, "/v1/users/"+url.PathEscape(args[0]), map[string]any{"role": args[1]})
-		},
-	}
-	server.add(c)
-	return c
+	}, func(args []string) (adminRequest, error) {
+		return adminRequest{http.MethodPut, "/v1/users/" + url.PathEscape(args[0]), map[string]any{"role": args[1]}}, nil
+	}, a.tellUserChanged)
 }
 
 func newUsersPasswordCommand(a *app) *cobra.Command {
-	var server adminFlags
 	var secret passwordFlags
-	c := &cobra.Command{
+	c := adminCommand(a, &cobra.Command{
 		Use:   "password NAME",
 		Short: "Set the password of a user",
 		Long:  `Set the password of a user and end all sessions of the user. Tokens remain valid.`,
 		Example: `  penstock users password bob
   penstock users password bob --password-file secret.txt`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			given, err := secret.read(a)
-			if err != nil {
-				return err
-			}
-			return a.changeUser(c, &server, http.MethodPut, "/v1/users/"+url.PathEscape(args[0])+"/password", map[string]any{"password": given})
-		},
-	}
-	server.add(c)
+	}, func(args []string) (adminRequest, error) {
+		given, err := secret.read(a)
+		return adminRequest{http.MethodPut, "/v1/users/" + url.PathEscape(args[0]) + "/password", map[string]any{"password": given}}, err
+	}, a.tellUserChanged)
 	secret.add(c)
 	return c
 }
 
-// changeUser sends a change of one user. A password that the server made is the only data.
-func (a *app) changeUser(c *cobra.Command, server *adminFlags, method, path string, body any) error {
-	changed, err := fetch[admin.NewPassword](c.Context(), a, server, method, path, body)
-	if err != nil {
-		return err
-	}
-	if a.json() {
-		return a.writeJSON(changed)
-	}
+// tellUserChanged prints a change of one user. A password that the server made is the only data.
+func (a *app) tellUserChanged(changed *admin.NewPassword) error {
 	fmt.Fprintf(a.stderr, "%s is %v\n", changed.Name, changed.Role)
 	if changed.Password != "" {
 		fmt.Fprintln(a.stderr, "This password is not shown again:")
@@ -195,26 +154,30 @@ func (a *app) changeUser(c *cobra.Command, server *adminFlags, method, path stri
 }
 
 func newUsersRemoveCommand(a *app) *cobra.Command {
-	var server adminFlags
-	c := &cobra.Command{
+	return removeCommand[admin.Users](a, &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove a user",
 		Long: `Remove a user, end the user's sessions and revoke the user's tokens, on other nodes within two
 seconds. The last admin cannot be removed while there are other users.`,
 		Example: `  penstock users remove bob`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			left, err := fetch[admin.Users](c.Context(), a, &server, http.MethodDelete, "/v1/users/"+url.PathEscape(args[0]), map[string]any{})
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.stderr, "%s is removed\n", args[0])
-			if a.json() {
-				return a.writeJSON(left)
-			}
-			return nil
-		},
+	}, "/v1/users/", map[string]any{}, "removed")
+}
+
+// removeCommand completes a command that removes the user or token that its argument names. With -o json it prints
+// those that are left.
+func removeCommand[T any](a *app, c *cobra.Command, path string, body any, done string) *cobra.Command {
+	addAdminFlags(c)
+	c.Args = cobra.ExactArgs(1)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		left, err := fetch[T](a, c, adminRequest{http.MethodDelete, path + url.PathEscape(args[0]), body})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stderr, "%s is %s\n", args[0], done)
+		if a.json() {
+			return a.writeJSON(left)
+		}
+		return nil
 	}
-	server.add(c)
 	return c
 }
