@@ -87,5 +87,5 @@ func newTokensRevokeCommand(a *app) *cobra.Command {
 		Short:   "Revoke a token",
 		Long:    `Revoke a token by its ID (see penstock tokens list). Other nodes reject it within two seconds.`,
 		Example: `  penstock tokens revoke k3x9q2ab`,
-	}, "/v1/tokens/", nil, "revoked")
+	}, "/v1/tokens/", nil, "%s is revoked\n")
 }

@@ -160,7 +160,7 @@ func newUsersRemoveCommand(a *app) *cobra.Command {
 		Long: `Remove a user, end the user's sessions and revoke the user's tokens, on other nodes within two
 seconds. The last admin cannot be removed while there are other users.`,
 		Example: `  penstock users remove bob`,
-	}, "/v1/users/", map[string]any{}, "removed")
+	}, "/v1/users/", map[string]any{}, "%s is removed\n")
 }
 
 // removeCommand completes a command that removes the user or token that its argument names. With -o json it prints
@@ -173,7 +173,7 @@ func removeCommand[T any](a *app, c *cobra.Command, path string, body any, done 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stderr, "%s is %s\n", args[0], done)
+		fmt.Fprintf(a.stderr, done, args[0])
 		if a.json() {
 			return a.writeJSON(left)
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/trafficdb"
-	"github.com/penstock-io/penstock/internal/wire"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -56,10 +55,7 @@ func (a *Admin) listAnnotations(x *apiRequest) (any, error) {
 		return nil, refuse(http.StatusServiceUnavailable, Unavailable, err.Error())
 	}
 	slices.SortFunc(found, func(a, b ruledb.Annotation) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
-	told := Annotations{Annotations: []Annotation{}}
-	for i := range found {
-		told.Annotations = append(told.Annotations, annotationOf(&found[i]))
-	}
+	told := Annotations{Annotations: each(found, annotationOf)}
 	if err != nil {
 		told.Problem = err.Error()
 	}
@@ -67,15 +63,11 @@ func (a *Admin) listAnnotations(x *apiRequest) (any, error) {
 }
 
 // annotate adds an annotation. What it is about may have happened at any time that the history reaches back to.
-func (a *Admin) annotate(x *apiRequest) (any, error) {
-	var asked struct {
-		At   string `json:"at"`
-		Rule string `json:"rule"`
-		Text string `json:"text"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) annotate(x *apiRequest, asked *struct {
+	At   string `json:"at"`
+	Rule string `json:"rule"`
+	Text string `json:"text"`
+}) (any, error) {
 	n := ruledb.Annotation{ID: rand.Text()[:12], At: a.Now(), Rule: asked.Rule, Text: strings.TrimSpace(asked.Text), Author: x.who.String()}
 	if asked.At != "" {
 		at, err := a.annotatedTime(asked.At)
@@ -97,8 +89,7 @@ func (a *Admin) annotatedTime(text string) (time.Time, error) {
 	const clocks = time.Minute // between the clock of the person and the node's
 	at, err := time.Parse(time.RFC3339, text)
 	if now := a.Now(); err != nil || at.After(now.Add(clocks)) || at.Before(now.Add(-trafficdb.Reach)) {
-		message := fmt.Sprintf("invalid time %.40q: must be within the last %v, for example %s", text, rules.Duration(trafficdb.Reach), now.UTC().Format(time.RFC3339))
-		return at, mistaken([]wire.FieldError{{At: "at", Message: message}})
+		return at, mistake("at", "invalid time %.40q: must be within the last %v, for example %s", text, rules.Duration(trafficdb.Reach), now.UTC().Format(time.RFC3339))
 	}
 	return at, nil
 }

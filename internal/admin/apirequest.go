@@ -64,6 +64,15 @@ func (x *apiRequest) forClient(answer any) any {
 	return answer
 }
 
+// each returns what f makes of every element. The result is not nil, so that it is not null in JSON.
+func each[T, U any](all []T, f func(*T) U) []U {
+	made := make([]U, len(all))
+	for i := range all {
+		made[i] = f(&all[i])
+	}
+	return made
+}
+
 func reply(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
@@ -86,6 +95,19 @@ func (x *apiRequest) maxDocument() int {
 	return ruledb.MaxDocument
 }
 
+// inTurn returns the function of a route that waits for a turn to do expensive work. It reads the body only then, so
+// that waiting requests take no memory.
+func inTurn(serve func(*apiRequest) (any, error)) func(*apiRequest) (any, error) {
+	return func(x *apiRequest) (any, error) {
+		end, err := x.begin()
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		return serve(x)
+	}
+}
+
 // begin waits for a turn to do expensive work. The caller must call end.
 func (x *apiRequest) begin() (end func(), err error) {
 	return x.admin.turns.begin(x.r.Context(), x.who.role)
@@ -104,4 +126,15 @@ func (x *apiRequest) readUpTo(most int64, into any) error {
 		return invalid("the body ended early")
 	}
 	return parse(body, into)
+}
+
+// takes returns the function of a route whose requests have a body: a JSON object, which is read into a T.
+func takes[T any](serve func(*apiRequest, *T) (any, error)) func(*apiRequest) (any, error) {
+	return func(x *apiRequest) (any, error) {
+		asked := new(T)
+		if err := x.read(asked); err != nil {
+			return nil, err
+		}
+		return serve(x, asked)
+	}
 }

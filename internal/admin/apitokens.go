@@ -84,12 +84,8 @@ type tokenRequest struct {
 	Service bool     `json:"service"` // it belongs to no user
 }
 
-func (a *Admin) createToken(x *apiRequest) (any, error) {
-	var asked tokenRequest
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
-	token, err := a.newToken(x, &asked)
+func (a *Admin) createToken(x *apiRequest, asked *tokenRequest) (any, error) {
+	token, err := a.newToken(x, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -116,17 +112,17 @@ func (a *Admin) createToken(x *apiRequest) (any, error) {
 // newToken returns the token that is asked for, or everything that is wrong with it. It cannot do more, in other
 // scopes or for longer than what the client itself has authenticated with.
 func (a *Admin) newToken(x *apiRequest, asked *tokenRequest) (*ruledb.Token, error) {
-	var mistakes mistakeList
+	var mistakes wire.FieldErrors
 	now := a.Now().UTC().Truncate(time.Microsecond)
 	t := &ruledb.Token{ID: strings.ToLower(rand.Text()[:8]), Name: asked.Name, Role: asked.Role.String(), Scopes: asked.Scopes, By: x.who.String(), Created: now}
 	if err := ruledb.CheckName(asked.Name); err != nil {
-		mistakes.add("name", "%v", err)
+		mistakes.Add("name", "%v", err)
 	}
 	switch {
 	case asked.Role == nobody:
-		mistakes.add("role", "is missing: viewer, operator or admin")
+		mistakes.Add("role", "is missing: viewer, operator or admin")
 	case asked.Role > x.who.role:
-		mistakes.add("role", "%v is more than your own role, %v", asked.Role, x.who.role)
+		mistakes.Add("role", "%v is more than your own role, %v", asked.Role, x.who.role)
 	}
 	a.checkScopes(x, asked, &mistakes)
 	t.Expires = expiry(x, asked, now, &mistakes)
@@ -134,42 +130,35 @@ func (a *Admin) newToken(x *apiRequest, asked *tokenRequest) (*ruledb.Token, err
 	case x.who.user != nil && !asked.Service:
 		t.Owner = x.who.user.ID
 	case x.who.role < Administrator:
-		mistakes.add("service", "only admins create tokens that belong to no user")
+		mistakes.Add("service", "only admins create tokens that belong to no user")
 	}
-	return t, mistaken(mistakes)
-}
-
-// A mistakeList is what is wrong with a request.
-type mistakeList []wire.FieldError
-
-func (m *mistakeList) add(at, format string, args ...any) {
-	*m = append(*m, wire.FieldError{At: at, Message: fmt.Sprintf(format, args...)})
+	return t, mistakes.Err()
 }
 
 // checkScopes adds what is wrong with the scopes of a new token.
-func (a *Admin) checkScopes(x *apiRequest, asked *tokenRequest, mistakes *mistakeList) {
+func (a *Admin) checkScopes(x *apiRequest, asked *tokenRequest, mistakes *wire.FieldErrors) {
 	for _, s := range asked.Scopes {
 		if !slices.Contains(a.scopes(), s) {
-			mistakes.add("scopes", "unknown scope %.40q: must be one of %s", s, strings.Join(a.scopes(), ", "))
+			mistakes.Add("scopes", "unknown scope %.40q: must be one of %s", s, strings.Join(a.scopes(), ", "))
 		}
 	}
 	if !areAmong(asked.Scopes, x.who.scopes) {
-		mistakes.add("scopes", "must be among those of your own token: %s", strings.Join(x.who.scopes, ", "))
+		mistakes.Add("scopes", "must be among those of your own token: %s", strings.Join(x.who.scopes, ", "))
 	}
 }
 
 // expiry returns when a new token expires, and adds what is wrong with that.
-func expiry(x *apiRequest, asked *tokenRequest, now time.Time, mistakes *mistakeList) (at time.Time) {
+func expiry(x *apiRequest, asked *tokenRequest, now time.Time, mistakes *wire.FieldErrors) (at time.Time) {
 	switch days := asked.Days; {
 	case days == nil:
-		mistakes.add("days", "is missing: days until the token expires, 0 for never")
+		mistakes.Add("days", "is missing: days until the token expires, 0 for never")
 	case *days < 0 || *days > maxTokenDays:
-		mistakes.add("days", "must be 0 to %d, is %d", maxTokenDays, *days)
+		mistakes.Add("days", "must be 0 to %d, is %d", maxTokenDays, *days)
 	case *days > 0:
 		at = now.AddDate(0, 0, *days)
 	}
 	if own := x.who.token; own != nil && !own.Expires.IsZero() && (at.IsZero() || at.After(own.Expires)) {
-		mistakes.add("days", "it must not last longer than your own token, until %s", own.Expires.UTC().Format(time.RFC3339))
+		mistakes.Add("days", "it must not last longer than your own token, until %s", own.Expires.UTC().Format(time.RFC3339))
 	}
 	return at
 }

@@ -36,10 +36,9 @@ func (a *Admin) audit(x *apiRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := AuditPage{Events: []AuditEntry{}}
-	for _, e := range found {
-		page.Events = append(page.Events, AuditEntry{e.Number, e.At, e.Actor, e.Action, e.Version, Detail(e.Detail)})
-	}
+	page := AuditPage{Events: each(found, func(e *ruledb.Event) AuditEntry {
+		return AuditEntry{e.Number, e.At, e.Actor, e.Action, e.Version, Detail(e.Detail)}
+	})}
 	if n := len(found); n == limit {
 		page.Next = found[n-1].Number
 	}

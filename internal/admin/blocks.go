@@ -58,40 +58,28 @@ func blockOf(b *blocklist.Block) Block {
 	return Block{b.ID, b.Domain, Attributes{b.Attribute: b.Value}, b.Reason, b.Author, b.From, b.Until}
 }
 
-func blocksOf(all []blocklist.Block) []Block {
-	told := []Block{}
-	for i := range all {
-		told = append(told, blockOf(&all[i]))
-	}
-	return told
-}
-
 func (a *Admin) listBlocks(*apiRequest) (any, error) {
-	return Blocks{blocksOf(a.Blocks.InForce()), blocklist.MaxBlocks}, nil
+	return Blocks{each(a.Blocks.InForce(), blockOf), blocklist.MaxBlocks}, nil
 }
 
 // addBlock blocks a key, or says what that would do.
-func (a *Admin) addBlock(x *apiRequest) (any, error) {
-	var asked struct {
-		requestInput
-		Duration string `json:"duration"`
-		Reason   string `json:"reason"`
-		Preview  bool   `json:"preview"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
-	var mistakes []wire.FieldError
+func (a *Admin) addBlock(x *apiRequest, asked *struct {
+	requestInput
+	Duration string `json:"duration"`
+	Reason   string `json:"reason"`
+	Preview  bool   `json:"preview"`
+}) (any, error) {
+	var mistakes wire.FieldErrors
 	b := asked.block(&mistakes)
 	b.Reason, b.Author = strings.TrimSpace(asked.Reason), x.who.String()
 	length, err := rules.ParseDuration(asked.Duration)
 	if err != nil || length < blocklist.MinLength || length > blocklist.MaxLength {
-		mistakes = append(mistakes, wire.FieldError{At: "duration", Message: fmt.Sprintf("invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, blocklist.MinLength, rules.Duration(blocklist.MaxLength))})
+		mistakes.Add("duration", "invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, blocklist.MinLength, rules.Duration(blocklist.MaxLength))
 	}
 	if len(b.Reason) == 0 || len(b.Reason) > blocklist.MaxText {
-		mistakes = append(mistakes, wire.FieldError{At: "reason", Message: fmt.Sprintf("has %d bytes, must have from 1 to %d: the reason, for other operators", len(b.Reason), blocklist.MaxText)})
+		mistakes.Add("reason", "has %d bytes, must have from 1 to %d: the reason, for other operators", len(b.Reason), blocklist.MaxText)
 	}
-	if err := mistaken(mistakes); err != nil {
+	if err := mistakes.Err(); err != nil {
 		return nil, err
 	}
 	told := &Blocked{Unshared: []string{}, Warnings: a.blockWarnings(b), Recent: a.recentUnder(b)}
@@ -114,19 +102,15 @@ func (a *Admin) addBlock(x *apiRequest) (any, error) {
 }
 
 // liftBlock ends a block, given by its ID or its key.
-func (a *Admin) liftBlock(x *apiRequest) (any, error) {
-	var asked struct {
-		requestInput
-		ID string `json:"id"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) liftBlock(x *apiRequest, asked *struct {
+	requestInput
+	ID string `json:"id"`
+}) (any, error) {
 	which := func(b *blocklist.Block) bool { return b.ID == asked.ID }
 	if asked.ID == "" {
-		var mistakes []wire.FieldError
+		var mistakes wire.FieldErrors
 		key := asked.block(&mistakes)
-		if err := mistaken(mistakes); err != nil {
+		if err := mistakes.Err(); err != nil {
 			return nil, err
 		}
 		which = key.SameKey
@@ -138,31 +122,27 @@ func (a *Admin) liftBlock(x *apiRequest) (any, error) {
 	for i := range lifted {
 		a.record(x, "lift-block", keyText(&lifted[i]))
 	}
-	return Lifted{blocksOf(lifted), texts(unshared)}, nil
+	return Lifted{each(lifted, blockOf), texts(unshared)}, nil
 }
 
 // keyText names a block for the audit log. The value is quoted, since clients choose it.
 func keyText(b *blocklist.Block) string { return fmt.Sprintf("%s=%.200q", b.Attribute, b.Value) }
 
 func texts(errs []error) []string {
-	all := []string{}
-	for _, err := range errs {
-		all = append(all, err.Error())
-	}
-	return all
+	return each(errs, func(err *error) string { return (*err).Error() })
 }
 
 // block returns the key that is to be blocked: one attribute. It appends errors to mistakes.
-func (q *requestInput) block(mistakes *[]wire.FieldError) *blocklist.Block {
+func (q *requestInput) block(mistakes *wire.FieldErrors) *blocklist.Block {
 	call := q.call(mistakes)
 	b := &blocklist.Block{Domain: q.Domain}
 	if len(call.Attributes) != 1 {
-		*mistakes = append(*mistakes, wire.FieldError{At: "attributes", Message: fmt.Sprintf(`must be one attribute, for example {"ip": "198.51.100.7"}, got %d`, len(call.Attributes))})
+		mistakes.Add("attributes", `must be one attribute, for example {"ip": "198.51.100.7"}, got %d`, len(call.Attributes))
 		return b
 	}
 	b.Attribute, b.Value = call.Attributes[0].Name, blocklist.Canonical(call.Attributes[0].Value)
 	if b.Value == "" {
-		*mistakes = append(*mistakes, wire.FieldError{At: "attributes." + fmt.Sprintf("%.32s", b.Attribute), Message: "is empty"})
+		mistakes.Add(fmt.Sprintf("attributes.%.32s", b.Attribute), "is empty")
 	}
 	return b
 }
@@ -172,10 +152,7 @@ func (a *Admin) blockWarnings(b *blocklist.Block) []string {
 	warnings := []string{}
 	known := a.knownAttributes()
 	if !slices.ContainsFunc(known, func(k KnownAttribute) bool { return k.Name == b.Attribute }) {
-		var names []string
-		for _, k := range known {
-			names = append(names, k.Name)
-		}
+		names := each(known, func(k *KnownAttribute) string { return k.Name })
 		warnings = append(warnings, fmt.Sprintf("no rule reads the attribute %q: at the gateway it never matches; rules read %s", b.Attribute, strings.Join(names, ", ")))
 	}
 	return warnings

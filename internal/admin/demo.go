@@ -1,10 +1,6 @@
 package admin
 
-import (
-	"time"
-
-	"github.com/penstock-io/penstock/internal/wire"
-)
+import "time"
 
 // A Demo sends requests of simulated clients to the node's own gateway, for trying out a server. Turning it on twice
 // has no further effect.
@@ -27,7 +23,7 @@ type DemoStatus struct {
 func (a *Admin) demoRoutes() []route {
 	return []route{
 		{"GET", "/v1/demo", Viewer, a.showDemo},
-		{"PUT", "/v1/demo", Operator, a.turnDemo},
+		{"PUT", "/v1/demo", Operator, takes(a.turnDemo)},
 	}
 }
 
@@ -38,15 +34,11 @@ func (a *Admin) showDemo(x *apiRequest) (any, error) {
 	return a.Demo.Status(), nil
 }
 
-func (a *Admin) turnDemo(x *apiRequest) (any, error) {
-	var asked struct {
-		Running *bool `json:"running"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) turnDemo(x *apiRequest, asked *struct {
+	Running *bool `json:"running"`
+}) (any, error) {
 	if asked.Running == nil {
-		return nil, mistaken([]wire.FieldError{{At: "running", Message: "is missing: true or false"}})
+		return nil, mistake("running", "is missing: true or false")
 	}
 	a.Demo.Turn(*asked.Running)
 	detail := "demo traffic off"

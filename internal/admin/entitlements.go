@@ -75,12 +75,9 @@ func (a *Admin) entitlements(ctx context.Context, q ruledb.EntitlementQuery) ([]
 	if err != nil {
 		return nil, err
 	}
-	page := []Entitlement{}
-	for i := range rows {
-		e := &rows[i]
-		page = append(page, Entitlement{e.Attribute, e.Value, e.Name, e.Number, timeOrNil(e.Until), e.At, e.Author})
-	}
-	return page, nil
+	return each(rows, func(e *ruledb.Entitlement) Entitlement {
+		return Entitlement{e.Attribute, e.Value, e.Name, e.Number, timeOrNil(e.Until), e.At, e.Author}
+	}), nil
 }
 
 // entitlementDB returns the database that has the entitlements.
@@ -130,11 +127,11 @@ func (a *Admin) changeEntitlements(x *apiRequest) (any, error) {
 		return nil, err
 	}
 	change := ruledb.EntitlementChange{Author: x.who.String(), Note: asked.Note}
-	var mistakes []wire.FieldError
+	var mistakes wire.FieldErrors
 	for i := range asked.Set {
 		s := &asked.Set[i]
 		if s.Number == nil {
-			if mistakes = append(mistakes, wire.FieldError{At: fmt.Sprintf("set[%d].number", i), Message: "is missing"}); len(mistakes) == wire.MaxMistakes {
+			if mistakes.Add(fmt.Sprintf("set[%d].number", i), "is missing"); len(mistakes.List) == wire.MaxMistakes {
 				break
 			}
 			continue
@@ -142,9 +139,9 @@ func (a *Admin) changeEntitlements(x *apiRequest) (any, error) {
 		change.Set = append(change.Set, ruledb.Entitlement{EntitlementKey: ruledb.EntitlementKey{Attribute: s.Attribute, Value: s.Value, Name: s.Limit}, Number: *s.Number, Until: s.Until})
 	}
 	if len(asked.Set)+len(asked.Delete) == 0 {
-		mistakes = append(mistakes, wire.FieldError{At: "set", Message: `is missing: for example [{"attribute": "tenant", "value": "acme", "limit": "requests", "number": 5000}]`})
+		mistakes.Add("set", `is missing: for example [{"attribute": "tenant", "value": "acme", "limit": "requests", "number": 5000}]`)
 	}
-	if err := mistaken(mistakes); err != nil {
+	if err := mistakes.Err(); err != nil {
 		return nil, err
 	}
 	db, err := a.entitlementDB(x.r.Context())
@@ -251,7 +248,7 @@ func (a *Admin) showTenant(x *apiRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := TenantView{Entitlements: []Entitlement{}, Limits: []TenantLimit{}, Readable: []Readable{}}
+	view := TenantView{Entitlements: []Entitlement{}, Limits: []TenantLimit{}}
 	for _, name := range slices.Sorted(maps.Keys(asked.Attributes)) {
 		if asked.Attributes[name] == "" {
 			continue
@@ -264,9 +261,9 @@ func (a *Admin) showTenant(x *apiRequest) (any, error) {
 	}
 	x.admin.reveals.note(x)
 	snapshot := a.Rules.Live.Load()
-	for _, l := range snapshot.EntitledLimits() {
-		view.Readable = append(view.Readable, Readable{l.Attribute, l.Entitlement, l.Rule.Name, l.Max, l.Default})
-	}
+	view.Readable = each(snapshot.EntitledLimits(), func(l *rules.EntitledLimit) Readable {
+		return Readable{l.Attribute, l.Entitlement, l.Rule.Name, l.Max, l.Default}
+	})
 	for _, c := range snapshot.Concerning(call, penstock.InstantOf(a.Now()), a.Entitlements) {
 		if len(view.Limits) < maxTenantRules {
 			view.Limits = append(view.Limits, tenantLimits(&c)...)
@@ -281,10 +278,7 @@ func tenantLimits(c *rules.RuleExplanation) (all []TenantLimit) {
 	if c.Override != rules.NoOverride {
 		policies, override = c.Rule.Overrides[c.Override].Policies, &c.Override
 	}
-	key := []string{}
-	for _, part := range c.Rule.Key {
-		key = append(key, part.String())
-	}
+	key := keyParts(c.Rule)
 	for i, m := range c.Limits {
 		all = append(all, TenantLimit{c.Rule.Name, c.Rule.Mode.String(), policies[i], m.String(), key, override, numberOf(&c.Numbers[i])})
 	}

@@ -77,19 +77,13 @@ func eventOf(e *fleet.Event) Event {
 	told := Event{
 		At: e.At, Node: e.Node, Domain: e.Domain, Attributes: attributesOf(e.Attributes), Cost: e.Cost, ID: e.ID,
 		Allowed: e.Allowed, Duplicate: e.Duplicate, Reason: e.Reason, Quality: e.Quality, Rule: e.Rule,
-		RetryAfter: milliseconds(e.RetryAfter), Limits: []LimitState{}, Keys: []EventKey{}, Shadow: []string{},
+		RetryAfter: milliseconds(e.RetryAfter), Limits: each(e.Limits, limitState), Shadow: append([]string{}, e.Shadow...),
+		Keys:    each(e.Keys, func(k *traffic.RuleKey) EventKey { return EventKey{k.Rule, attributesOf(k.Key), k.Result.String()} }),
 		Version: e.RulesVersion, Weight: e.Weight(),
 	}
 	if told.Domain == "" {
 		told.Domain = penstock.DefaultDomain
 	}
-	for i := range e.Limits {
-		told.Limits = append(told.Limits, limitState(&e.Limits[i]))
-	}
-	for _, k := range e.Keys {
-		told.Keys = append(told.Keys, EventKey{k.Rule, attributesOf(k.Key), k.Result.String()})
-	}
-	told.Shadow = append(told.Shadow, e.Shadow...)
 	return told
 }
 
@@ -99,7 +93,7 @@ func (x *apiRequest) filter(q *query) traffic.Filter {
 		q.fail("value", "needs an attribute")
 	}
 	if x.who.role < Operator && f.Attribute != "" && !unveiled(f.Attribute) {
-		q.fail("attribute", fmt.Sprintf("only operators may search by %.64q, because a search reveals the value", f.Attribute))
+		q.fail("attribute", "only operators may search by %.64q, because a search reveals the value", f.Attribute)
 	}
 	return f
 }
@@ -118,12 +112,7 @@ func (a *Admin) recent(x *apiRequest) (any, error) {
 	if err := q.err(); err != nil {
 		return nil, err
 	}
-	told := Events{[]Event{}}
-	found := a.Fleet.Recent(x.r.Context(), filter, int(most), node)
-	for i := range found {
-		told.Events = append(told.Events, eventOf(&found[i]))
-	}
-	return told, nil
+	return Events{each(a.Fleet.Recent(x.r.Context(), filter, int(most), node), eventOf)}, nil
 }
 
 // maxBatch is the number of events written before a flush.

@@ -51,15 +51,12 @@ type BlockNote struct {
 // entitlements, which may be nil.
 func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant, entitlements rules.Entitlements) *Explanation {
 	found := s.Explain(call, now, entitlements)
-	e := &Explanation{Entry: found.Entry, Rules: []RuleExplanation{}}
+	e := &Explanation{Entry: found.Entry, Rules: each(found.Rules, explanationOf)}
 	switch {
 	case found.Denied:
 		e.List = "deny"
 	case found.Allowed:
 		e.List = "allow"
-	}
-	for i := range found.Rules {
-		e.Rules = append(e.Rules, explanationOf(&found.Rules[i]))
 	}
 	return e
 }
@@ -80,9 +77,7 @@ func explanationOf(c *rules.RuleExplanation) RuleExplanation {
 	for _, meter := range c.Limits {
 		r.Limits = append(r.Limits, meter.String())
 	}
-	for i := range c.Numbers {
-		r.Numbers = append(r.Numbers, numberOf(&c.Numbers[i]))
-	}
+	r.Numbers = each(c.Numbers, numberOf)
 	return r
 }
 
@@ -113,24 +108,21 @@ type requestInput struct {
 }
 
 // call converts the description to a penstock.Call. It appends errors to mistakes.
-func (q *requestInput) call(mistakes *[]wire.FieldError) *penstock.Call {
-	fail := func(at, format string, args ...any) {
-		*mistakes = append(*mistakes, wire.FieldError{At: at, Message: fmt.Sprintf(format, args...)})
-	}
+func (q *requestInput) call(mistakes *wire.FieldErrors) *penstock.Call {
 	c := &penstock.Call{Domain: q.Domain}
 	if len(q.Domain) > bounds.Domain {
-		fail("domain", "has %d bytes; at most %d", len(q.Domain), bounds.Domain)
+		mistakes.Add("domain", "has %d bytes; at most %d", len(q.Domain), bounds.Domain)
 	}
 	if len(q.Attributes) > bounds.Attributes {
-		fail("attributes", "%d of them; at most %d", len(q.Attributes), bounds.Attributes)
+		mistakes.Add("attributes", "%d of them; at most %d", len(q.Attributes), bounds.Attributes)
 		return c
 	}
 	for name, value := range q.Attributes {
 		if len(name) == 0 || len(name) > bounds.AttributeName {
-			fail(fmt.Sprintf("attributes.%.32s", name), "a name of %d bytes, must be from 1 to %d", len(name), bounds.AttributeName)
+			mistakes.Add(fmt.Sprintf("attributes.%.32s", name), "a name of %d bytes, must be from 1 to %d", len(name), bounds.AttributeName)
 		}
 		if len(value) > bounds.AttributeValue {
-			fail(fmt.Sprintf("attributes.%.32s", name), "a value of %d bytes; at most %d", len(value), bounds.AttributeValue)
+			mistakes.Add(fmt.Sprintf("attributes.%.32s", name), "a value of %d bytes; at most %d", len(value), bounds.AttributeValue)
 		}
 		c.Attributes = append(c.Attributes, penstock.Attribute{Name: name, Value: value})
 	}
@@ -142,9 +134,9 @@ func (x *apiRequest) readCall(body any, input *requestInput) (*penstock.Call, er
 	if err := x.read(body); err != nil {
 		return nil, err
 	}
-	var mistakes []wire.FieldError
+	var mistakes wire.FieldErrors
 	call := input.call(&mistakes)
-	return call, mistaken(mistakes)
+	return call, mistakes.Err()
 }
 
 func (a *Admin) explain(x *apiRequest) (any, error) {

@@ -73,16 +73,12 @@ type Client struct {
 const maxClients = 20
 
 // findKey finds the clients that a bare value names: an address, a user or a token, whatever attribute it is.
-func (a *Admin) findKey(x *apiRequest) (any, error) {
-	var asked struct {
-		Value string `json:"value"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) findKey(x *apiRequest, asked *struct {
+	Value string `json:"value"`
+}) (any, error) {
 	value := blocklist.Canonical(strings.TrimSpace(asked.Value))
 	if value == "" || len(value) > bounds.AttributeValue {
-		return nil, mistaken([]wire.FieldError{{At: "value", Message: "must be an address, a user, a token or another value of an attribute"}})
+		return nil, mistake("value", "must be an address, a user, a token or another value of an attribute")
 	}
 	told := Clients{[]Client{}}
 	for _, c := range a.seenWith(x.r.Context(), value) {
@@ -143,7 +139,7 @@ func (a *Admin) seenWith(ctx context.Context, value string) []Client {
 
 // lookUp adds what the store and the blocks say about a client.
 func (a *Admin) lookUp(x *apiRequest, c *Client) error {
-	call := (&requestInput{Attributes: c.Attributes}).call(new([]wire.FieldError))
+	call := (&requestInput{Attributes: c.Attributes}).call(new(wire.FieldErrors))
 	if b := a.blockFor(call); b != nil {
 		block := blockOf(b)
 		c.Block = &block
@@ -158,9 +154,8 @@ func (a *Admin) lookUp(x *apiRequest, c *Client) error {
 		if err != nil {
 			return err
 		}
-		if until := seen[0].Group.BannedUntil; until != 0 {
-			at := until.Time()
-			c.BannedUntil = &at
+		if until := instantOrNil(seen[0].Group.BannedUntil); until != nil {
+			c.BannedUntil = until
 		}
 		c.Counted = c.Counted || slices.ContainsFunc(seen[0].Decisions, func(d penstock.Decision) bool { return d.Used > 0 })
 	}

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -75,7 +74,7 @@ func (x *apiRequest) between(q *query) traffic.Query {
 	if text := q.text("last"); text != "" {
 		last, err := rules.ParseDuration(text)
 		if err != nil || last <= 0 || last > trafficdb.Reach {
-			q.fail("last", fmt.Sprintf("invalid duration %.32q: must be at most %v, for example 24h", text, rules.Duration(trafficdb.Reach)))
+			q.fail("last", "invalid duration %.32q: must be at most %v, for example 24h", text, rules.Duration(trafficdb.Reach))
 			last = time.Hour
 		}
 		from = now.Add(-last)
@@ -84,14 +83,14 @@ func (x *apiRequest) between(q *query) traffic.Query {
 		if text := q.text(name); text != "" {
 			var err error
 			if *at, err = time.Parse(time.RFC3339, text); err != nil {
-				q.fail(name, fmt.Sprintf("invalid time %.40q, for example 2026-01-31T03:00:00Z", text))
+				q.fail(name, "invalid time %.40q, for example 2026-01-31T03:00:00Z", text)
 			}
 		}
 	}
 	read("from", &from)
 	read("to", &to)
 	if !from.Before(to) || to.Sub(from) > trafficdb.Reach-time.Hour && from.Before(now.Add(-trafficdb.Reach)) || to.Sub(from) > trafficdb.Reach {
-		q.fail("from", fmt.Sprintf("must be before to, and at most %v before it", rules.Duration(trafficdb.Reach)))
+		q.fail("from", "must be before to, and at most %v before it", rules.Duration(trafficdb.Reach))
 		from, to = now.Add(-time.Hour), now
 	}
 	return trafficdb.Between(from, to)
@@ -107,7 +106,7 @@ type mergedHistory struct {
 func historyOf(h *fleet.History) *History {
 	steps := h.Steps()
 	m := mergedHistory{History: &History{
-		From: h.From, To: h.Now, Step: h.Step.Milliseconds(), Nodes: []AskedNode{}, Rules: []RuleHistory{}, Marks: []Mark{},
+		From: h.From, To: h.Now, Step: h.Step.Milliseconds(), Nodes: each(h.Nodes, askedNode), Rules: []RuleHistory{}, Marks: []Mark{},
 		Series: make([]*traffic.Counts, steps), DecisionP99: make([]*int64, steps), StoreP99: make([]*int64, steps),
 	}, known: make([]bool, steps), rules: map[string][]traffic.Counts{}}
 	if h.To.Before(h.Now) {
@@ -115,9 +114,6 @@ func historyOf(h *fleet.History) *History {
 	}
 	if h.Err != nil {
 		m.Problem = h.Err.Error()
-	}
-	for _, n := range h.Nodes {
-		m.Nodes = append(m.Nodes, AskedNode{n.ID, n.Name, n.Answered, n.Problem})
 	}
 	for _, p := range h.Past {
 		m.add(p)

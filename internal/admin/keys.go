@@ -52,11 +52,7 @@ func (a *Admin) listKeys(x *apiRequest) (any, error) {
 		return nil, err
 	}
 	names := a.names(rule)
-	told := Keys{[]Key{}, next}
-	for _, subject := range page {
-		told.Keys = append(told.Keys, Key{subject, names[subject]})
-	}
-	return told, nil
+	return Keys{each(page, func(subject *string) Key { return Key{*subject, names[*subject]} }), next}, nil
 }
 
 func (a *Admin) rule(name string) (*rules.Rule, error) {
@@ -123,19 +119,15 @@ type Reservation struct {
 const shownReservations = 20
 
 // showKey returns all that is known about a client.
-func (a *Admin) showKey(x *apiRequest) (any, error) {
-	var asked clientSelector
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) showKey(x *apiRequest, asked *clientSelector) (any, error) {
 	told := KeyStates{Keys: []KeyState{}, Recent: []Event{}}
-	call := asked.call(new([]wire.FieldError)) // find reports mistakes
+	call := asked.call(new(wire.FieldErrors)) // find reports mistakes
 	block := a.blockFor(call)
 	if block != nil {
 		shown := blockOf(block)
 		told.Block = &shown
 	}
-	found, err := a.find(&asked)
+	found, err := a.find(asked, new(wire.FieldErrors))
 	if err != nil && (block == nil || asked.Rule != "") {
 		return nil, err
 	}
@@ -183,10 +175,7 @@ func (a *Admin) inspect(ctx context.Context, s *subject) (*KeyState, error) {
 			policies = s.Rule.Overrides[s.Override].Policies
 		}
 	}
-	if until := found.Group.BannedUntil; until != 0 {
-		at := until.Time()
-		told.BannedUntil = &at
-	}
+	told.BannedUntil = instantOrNil(found.Group.BannedUntil)
 	told.Limits = s.limitStates(g.Charges, policies, found.Decisions, told.BannedUntil != nil)
 	if told.Others, err = a.otherCounters(ctx, s, told.BannedUntil != nil); err != nil {
 		return nil, err

@@ -167,15 +167,11 @@ type Session struct {
 	Expires *time.Time `json:"expires,omitempty"` // unless it is used before then
 }
 
-func (a *Admin) login(x *apiRequest) (any, error) {
-	var asked struct {
-		Token    string `json:"token"`
-		User     string `json:"user"`
-		Password string `json:"password"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) login(x *apiRequest, asked *struct {
+	Token    string `json:"token"`
+	User     string `json:"user"`
+	Password string `json:"password"`
+}) (any, error) {
 	switch {
 	case asked.Token != "" && asked.User+asked.Password != "":
 		return nil, invalid("send a token, or a user and a password, not both")

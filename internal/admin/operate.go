@@ -28,8 +28,8 @@ type ChangedKey struct {
 }
 
 // resetKey deletes the state of a client: counters, strikes, ban and reservations.
-func (a *Admin) resetKey(x *apiRequest) (any, error) {
-	found, err := a.readSubjects(x)
+func (a *Admin) resetKey(x *apiRequest, asked *clientSelector) (any, error) {
+	found, err := a.find(asked, new(wire.FieldErrors))
 	if err != nil {
 		return nil, err
 	}
@@ -74,37 +74,29 @@ func (s *subject) allGroups() []storage.Group {
 	return groups
 }
 
-func (a *Admin) ban(x *apiRequest) (any, error) {
-	var asked struct {
-		clientSelector
-		Duration string `json:"duration"`
-		Reason   string `json:"reason"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
-	var mistakes []wire.FieldError
+func (a *Admin) ban(x *apiRequest, asked *struct {
+	clientSelector
+	Duration string `json:"duration"`
+	Reason   string `json:"reason"`
+}) (any, error) {
+	var mistakes wire.FieldErrors
 	length, err := rules.ParseDuration(asked.Duration)
 	if err != nil || length < algorithm.MinWindow || length > algorithm.MaxWindow {
-		mistakes = append(mistakes, wire.FieldError{At: "duration", Message: fmt.Sprintf("invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, algorithm.MinWindow, rules.Duration(algorithm.MaxWindow))})
+		mistakes.Add("duration", "invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, algorithm.MinWindow, rules.Duration(algorithm.MaxWindow))
 	}
 	if len(asked.Reason) > blocklist.MaxText {
-		mistakes = append(mistakes, wire.FieldError{At: "reason", Message: fmt.Sprintf("has %d bytes; at most %d", len(asked.Reason), blocklist.MaxText)})
+		mistakes.Add("reason", "has %d bytes; at most %d", len(asked.Reason), blocklist.MaxText)
 	}
-	return a.banFor(x, &asked.clientSelector, "ban", length, asked.Reason, mistakes...)
+	return a.banFor(x, &asked.clientSelector, "ban", length, asked.Reason, &mistakes)
 }
 
-func (a *Admin) lift(x *apiRequest) (any, error) {
-	var asked clientSelector
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
-	return a.banFor(x, &asked, "lift", 0, "")
+func (a *Admin) lift(x *apiRequest, asked *clientSelector) (any, error) {
+	return a.banFor(x, asked, "lift", 0, "", new(wire.FieldErrors))
 }
 
 // banFor bans the client under the rules that have a penalty, or lifts the bans.
-func (a *Admin) banFor(x *apiRequest, w *clientSelector, action string, length time.Duration, reason string, mistakes ...wire.FieldError) (any, error) {
-	found, err := a.find(w, mistakes...)
+func (a *Admin) banFor(x *apiRequest, w *clientSelector, action string, length time.Duration, reason string, mistakes *wire.FieldErrors) (any, error) {
+	found, err := a.find(w, mistakes)
 	if err != nil {
 		return nil, err
 	}

@@ -17,15 +17,11 @@ import (
 
 // addOverride gives some clients of a rule a different limit, as a new version. The rest of the document stays as it
 // was written, comments included.
-func (a *Admin) addOverride(x *apiRequest) (any, error) {
-	var asked override
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) addOverride(x *apiRequest, asked *override) (any, error) {
 	if a.Rules.Service == nil {
 		return nil, a.notHere()
 	}
-	if err := mistaken(asked.mistakes(a.Now())); err != nil {
+	if err := asked.check(a.Now()); err != nil {
 		return nil, err
 	}
 	now, err := a.Rules.now(x.r.Context())
@@ -57,17 +53,18 @@ type override struct {
 
 const unlimited = "unlimited"
 
-func (o *override) mistakes(now time.Time) (all []wire.FieldError) {
+func (o *override) check(now time.Time) error {
+	var mistakes wire.FieldErrors
 	if len(o.Match) == 0 {
-		all = append(all, wire.FieldError{At: "match", Message: `is missing: identify the client, for example {"user": "u1"}`})
+		mistakes.Add("match", `is missing: identify the client, for example {"user": "u1"}`)
 	}
 	if o.Limit == "" {
-		all = append(all, wire.FieldError{At: "limit", Message: "is missing: for example 100/1m, or unlimited"})
+		mistakes.Add("limit", "is missing: for example 100/1m, or unlimited")
 	}
 	if !o.Expires.IsZero() && !o.Expires.After(now) {
-		all = append(all, wire.FieldError{At: "expires", Message: fmt.Sprintf("%s is in the past", o.Expires.Format(time.RFC3339))})
+		mistakes.Add("expires", "%s is in the past", o.Expires.Format(time.RFC3339))
 	}
-	return all
+	return mistakes.Err()
 }
 
 // addTo returns a document in which the override precedes all others of the rule, so that it takes effect. It does

@@ -22,7 +22,7 @@ func parse(body []byte, into any) error {
 	}
 	fields := fieldsOf(reflect.ValueOf(into).Elem())
 	known := strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
-	var mistakes []wire.FieldError
+	var mistakes wire.FieldErrors
 	err := eachMember(body, func(name string, value json.RawMessage, again bool) bool {
 		field, ok := fields[name]
 		var message string
@@ -35,14 +35,14 @@ func parse(body []byte, into any) error {
 			message = readField(field, value)
 		}
 		if message != "" {
-			mistakes = append(mistakes, wire.FieldError{At: fmt.Sprintf("%.64s", name), Message: message})
+			mistakes.Add(fmt.Sprintf("%.64s", name), "%s", message)
 		}
-		return len(mistakes) < wire.MaxMistakes
+		return len(mistakes.List) < wire.MaxMistakes
 	})
 	if err != nil {
 		return invalid("the body must be a JSON object: %v", err)
 	}
-	return mistaken(mistakes)
+	return mistakes.Err()
 }
 
 // eachMember calls visit for every member of a JSON object, until visit returns false.

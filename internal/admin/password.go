@@ -9,7 +9,6 @@ import (
 
 	"github.com/penstock-io/penstock/internal/password"
 	"github.com/penstock-io/penstock/internal/ruledb"
-	"github.com/penstock-io/penstock/internal/wire"
 )
 
 // A hash takes a processor and much memory, on a node that decides requests at the same time. So few are made
@@ -127,7 +126,7 @@ func (a *Admin) hashFor(ctx context.Context, name, given string) (hash, made str
 		given = password.Generate()
 		made = given
 	} else if err := password.Check(given, name); err != nil {
-		return "", "", mistaken([]wire.FieldError{{At: "password", Message: err.Error()}})
+		return "", "", mistake("password", "%v", err)
 	}
 	end, err := a.logins.turns.begin(ctx)
 	if err != nil {

@@ -67,11 +67,10 @@ const (
 )
 
 func (a *Admin) previewRules(x *apiRequest) (any, error) {
-	files, end, err := a.proposed(x)
+	files, err := x.readProposed()
 	if err != nil {
 		return nil, err
 	}
-	defer end()
 	proposed, warnings, err := rules.CompileContext(x.r.Context(), files, a.Rules.Compile)
 	if err != nil {
 		return nil, err

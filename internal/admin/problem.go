@@ -47,20 +47,21 @@ func invalid(format string, args ...any) *Problem {
 	return refuse(http.StatusBadRequest, Invalid, fmt.Sprintf(format, args...))
 }
 
-// mistaken returns an error with everything that is wrong with a request, or nil if nothing is.
-func mistaken(mistakes []wire.FieldError) error {
-	if len(mistakes) == 0 {
-		return nil
-	}
-	listed := wire.FieldErrors{List: mistakes}
-	p := refuse(http.StatusBadRequest, Invalid, listed.Error())
-	p.Errors = mistakes
-	return p
+// mistake returns an error for a request in which one thing is wrong.
+func mistake(at, format string, args ...any) error {
+	var m wire.FieldErrors
+	m.Add(at, format, args...)
+	return m.Err()
 }
 
 // problemOf returns the problem for an error. It reveals nothing about unexpected errors.
 func problemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	if mistakes, ok := errors.AsType[*wire.FieldErrors](err); ok {
+		p := invalid("%v", mistakes)
+		p.Errors = mistakes.List
 		return p
 	}
 	if mistakes, ok := errors.AsType[rules.Problems](err); ok {

@@ -13,7 +13,7 @@ import (
 // A query is the query parameters of a request. Each is read once.
 type query struct {
 	given    url.Values
-	mistakes []wire.FieldError
+	mistakes wire.FieldErrors
 }
 
 func (x *apiRequest) query() *query { return &query{given: x.r.URL.Query()} }
@@ -39,7 +39,7 @@ func (q *query) number(name string, otherwise, least, most int64) int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
-		q.fail(name, fmt.Sprintf("invalid number %.32q: must be from %d to %d", text, least, most))
+		q.fail(name, "invalid number %.32q: must be from %d to %d", text, least, most)
 	}
 	return n
 }
@@ -47,22 +47,22 @@ func (q *query) number(name string, otherwise, least, most int64) int64 {
 func (q *query) flag(name string) bool {
 	text := q.text(name)
 	if text != "" && text != "true" && text != "false" {
-		q.fail(name, fmt.Sprintf("%.32q is not true or false", text))
+		q.fail(name, "%.32q is not true or false", text)
 	}
 	return text == "true"
 }
 
-func (q *query) fail(name, message string) {
-	q.mistakes = append(q.mistakes, wire.FieldError{At: fmt.Sprintf("%.64s", name), Message: message})
+func (q *query) fail(name, format string, args ...any) {
+	q.mistakes.Add(fmt.Sprintf("%.64s", name), format, args...)
 }
 
 // err returns all errors, including parameters that were never read.
 func (q *query) err() error {
 	for name := range q.given {
-		if len(q.mistakes) < wire.MaxMistakes {
+		if len(q.mistakes.List) < wire.MaxMistakes {
 			q.fail(name, "unknown parameter")
 		}
 	}
-	slices.SortFunc(q.mistakes, func(a, b wire.FieldError) int { return strings.Compare(a.At, b.At) })
-	return mistaken(q.mistakes)
+	slices.SortFunc(q.mistakes.List, func(a, b wire.FieldError) int { return strings.Compare(a.At, b.At) })
+	return q.mistakes.Err()
 }

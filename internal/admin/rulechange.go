@@ -25,11 +25,10 @@ type Validation struct {
 }
 
 func (a *Admin) validateRules(x *apiRequest) (any, error) {
-	files, end, err := a.proposed(x)
+	files, err := x.readProposed()
 	if err != nil {
 		return nil, err
 	}
-	defer end()
 	snapshot, warnings, err := rules.CompileContext(x.r.Context(), files, a.Rules.Compile)
 	told := Validation{Valid: err == nil, Problems: append(rules.Problems{}, warnings...)}
 	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
@@ -42,36 +41,25 @@ func (a *Admin) validateRules(x *apiRequest) (any, error) {
 	return told, nil
 }
 
-// proposed waits for a turn and then reads the document to compile; end gives the turn back. In this order, waiting
-// documents take no memory.
-func (a *Admin) proposed(x *apiRequest) (files []rules.File, end func(), err error) {
-	end, err = x.begin()
-	if err != nil {
-		return nil, nil, err
-	}
+// readProposed reads the document to compile.
+func (x *apiRequest) readProposed() ([]rules.File, error) {
 	var asked struct {
 		Document *string `json:"document"`
 	}
-	err = x.readDocument(&asked)
-	if err == nil {
-		var text string
-		text, err = x.required(asked.Document)
-		files = fileOf(text)
+	if err := x.readDocument(&asked); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		end()
-		return nil, nil, err
-	}
-	return files, end, nil
+	text, err := x.required(asked.Document)
+	return fileOf(text), err
 }
 
 // required returns a required document.
 func (x *apiRequest) required(text *string) (string, error) {
 	switch most := x.maxDocument(); {
 	case text == nil:
-		return "", mistaken([]wire.FieldError{{At: "document", Message: "is missing: the rules, in YAML or JSON"}})
+		return "", mistake("document", "is missing: the rules, in YAML or JSON")
 	case len(*text) > most:
-		return "", mistaken([]wire.FieldError{{At: "document", Message: fmt.Sprintf("may have at most %d bytes, has %d", most, len(*text))}})
+		return "", mistake("document", "may have at most %d bytes, has %d", most, len(*text))
 	}
 	return *text, nil
 }
@@ -82,11 +70,6 @@ func fileOf(text string) []rules.File {
 
 // diffRules compares a version with a document, or with another version.
 func (a *Admin) diffRules(x *apiRequest) (any, error) {
-	end, err := x.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer end()
 	var asked struct {
 		From     int64   `json:"from"` // 0: the current rules
 		To       int64   `json:"to"`
@@ -96,7 +79,7 @@ func (a *Admin) diffRules(x *apiRequest) (any, error) {
 		return nil, err
 	}
 	if (asked.To == 0) == (asked.Document == nil) {
-		return nil, mistaken([]wire.FieldError{{At: "document", Message: "give either the document or the version (to) that is compared"}})
+		return nil, mistake("document", "give either the document or the version (to) that is compared")
 	}
 	before, err := a.filesAt(x.r.Context(), asked.From)
 	if err != nil {
@@ -161,7 +144,7 @@ func (a *Admin) saveRules(x *apiRequest) (any, error) {
 		return nil, a.notHere()
 	}
 	if asked.Base == nil {
-		return nil, mistaken([]wire.FieldError{{At: "base", Message: "is missing: the version on which the change is based, 0 if there is none"}})
+		return nil, mistake("base", "is missing: the version on which the change is based, 0 if there is none")
 	}
 	text, err := x.required(asked.Document)
 	if err != nil {
@@ -215,26 +198,22 @@ func (a *Admin) saved(x *apiRequest, before *state, applied *ruleservice.ApplyRe
 	return told
 }
 
-func (a *Admin) rollbackRules(x *apiRequest) (any, error) {
-	var asked struct {
-		To      int64  `json:"to"`
-		Base    *int64 `json:"base"`
-		Message string `json:"message"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) rollbackRules(x *apiRequest, asked *struct {
+	To      int64  `json:"to"`
+	Base    *int64 `json:"base"`
+	Message string `json:"message"`
+}) (any, error) {
 	if a.Rules.Service == nil {
 		return nil, a.notHere()
 	}
-	var mistakes []wire.FieldError
+	var mistakes wire.FieldErrors
 	if asked.To < 1 {
-		mistakes = append(mistakes, wire.FieldError{At: "to", Message: fmt.Sprintf("%d is not an earlier version", asked.To)})
+		mistakes.Add("to", "%d is not an earlier version", asked.To)
 	}
 	if asked.Base == nil {
-		mistakes = append(mistakes, wire.FieldError{At: "base", Message: "is missing: the current version"})
+		mistakes.Add("base", "is missing: the current version")
 	}
-	if err := mistaken(mistakes); err != nil {
+	if err := mistakes.Err(); err != nil {
 		return nil, err
 	}
 	end, before, err := a.beginChange(x)

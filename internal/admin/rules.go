@@ -206,10 +206,7 @@ func (a *Admin) versions(x *apiRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := Versions{Versions: []Version{}}
-	for i := range found {
-		page.Versions = append(page.Versions, versionOf(&found[i]))
-	}
+	page := Versions{Versions: each(found, versionOf)}
 	if n := len(found); n == limit && found[n-1].Number > 1 {
 		page.Next = found[n-1].Number
 	}

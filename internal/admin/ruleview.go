@@ -85,12 +85,9 @@ func views(files []rules.File, s *rules.Snapshot) ([]RuleView, error) {
 
 func view(r *rules.Rule, t *rules.RuleTerms) RuleView {
 	v := RuleView{
-		Name: r.Name, Domain: r.Domain(), Mode: r.Mode.String(), Match: describeMatch(&t.Match), Key: []string{},
+		Name: r.Name, Domain: r.Domain(), Mode: r.Mode.String(), Match: describeMatch(&t.Match), Key: keyParts(r),
 		Limits: limitViews(r.Limits, r.Policies), Overrides: []OverrideView{},
 		Penalty: r.Penalty != nil, OnStoreError: r.OnStoreError.String(), Leased: r.Leased, Owner: r.Owner, Expires: timeOrNil(r.Expires),
-	}
-	for _, part := range r.Key {
-		v.Key = append(v.Key, part.String())
 	}
 	for i := range min(len(r.Overrides), len(t.Overrides)) {
 		o := &r.Overrides[i]
@@ -102,6 +99,11 @@ func view(r *rules.Rule, t *rules.RuleTerms) RuleView {
 	return v
 }
 
+// keyParts returns what a rule tells clients apart by, as written.
+func keyParts(r *rules.Rule) []string {
+	return each(r.Key, func(part *rules.KeyPart) string { return part.String() })
+}
+
 func limitViews(meters []*algorithm.Meter, policies []string) []LimitView {
 	all, now := []LimitView{}, penstock.InstantOf(time.Now())
 	for i, m := range meters {
@@ -111,6 +113,13 @@ func limitViews(meters []*algorithm.Meter, policies []string) []LimitView {
 		})
 	}
 	return all
+}
+
+func instantOrNil(at penstock.Instant) *time.Time {
+	if at == 0 {
+		return nil
+	}
+	return timeOrNil(at.Time())
 }
 
 func timeOrNil(t time.Time) *time.Time {

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -30,6 +29,8 @@ type AskedNode struct {
 	Answered bool   `json:"answered"`
 	Problem  string `json:"problem,omitempty"` // why its numbers are missing
 }
+
+func askedNode(n *fleet.Node) AskedNode { return AskedNode{n.ID, n.Name, n.Answered, n.Problem} }
 
 // RuleStats are the decisions of one rule.
 type RuleStats struct {
@@ -89,7 +90,7 @@ func (x *apiRequest) period() (period, error) {
 	if text := q.text("last"); text != "" {
 		var err error
 		if p.last, err = rules.ParseDuration(text); err != nil || p.last <= 0 || p.last > traffic.Reach {
-			q.fail("last", fmt.Sprintf("invalid duration %.32q: must be at most %v, for example 15m", text, rules.Duration(traffic.Reach)))
+			q.fail("last", "invalid duration %.32q: must be at most %v, for example 15m", text, rules.Duration(traffic.Reach))
 		}
 	}
 	return p, q.err()
@@ -100,18 +101,14 @@ const shownTop = 10
 
 func statsOf(s fleet.Stats) *Stats {
 	told := &Stats{
-		From: s.From, To: s.Now, Since: s.Since, Step: s.Step.Milliseconds(), Total: s.Total, Series: s.Series, Rules: []RuleStats{}, Nodes: []AskedNode{},
+		From: s.From, To: s.Now, Since: s.Since, Step: s.Step.Milliseconds(), Total: s.Total, Series: s.Series, Nodes: each(s.Nodes, askedNode),
 		Latency: Latency{s.Decisions.Percentile(50).Microseconds(), s.Decisions.Percentile(99).Microseconds(), s.Decisions.Percentile(99.9).Microseconds()},
 	}
-	for _, n := range s.Nodes {
-		told.Nodes = append(told.Nodes, AskedNode{n.ID, n.Name, n.Answered, n.Problem})
-	}
-	for _, r := range s.Rules {
-		one := RuleStats{Rule: r.Rule, Total: r.Total, Series: r.Series, DistinctKeys: r.Keys.Count(), Top: []KeyStats{}}
-		for _, k := range r.Top[:min(len(r.Top), shownTop)] {
-			one.Top = append(one.Top, KeyStats{attributesOf(k.Key), k.Allowed, k.Denied, k.Shadow})
-		}
-		told.Rules = append(told.Rules, one)
-	}
+	told.Rules = each(s.Rules, func(r *traffic.RuleStats) RuleStats {
+		top := each(r.Top[:min(len(r.Top), shownTop)], func(k *traffic.KeyStats) KeyStats {
+			return KeyStats{attributesOf(k.Key), k.Allowed, k.Denied, k.Shadow}
+		})
+		return RuleStats{r.Rule, r.Total, r.Series, r.Keys.Count(), top}
+	})
 	return told
 }

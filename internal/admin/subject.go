@@ -25,24 +25,15 @@ type clientSelector struct {
 	Rule string `json:"rule"` // "": all that keep state for the client
 }
 
-// readSubjects reads which client a request is about.
-func (a *Admin) readSubjects(x *apiRequest) ([]subject, error) {
-	var asked clientSelector
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
-	return a.find(&asked)
-}
-
 // find returns the subjects of the client that a request is about: that of the named rule, or else those of all rules
 // whose key the attributes fill, except rules that do not distinguish clients. There must be at least one. It reports
 // other errors of the request along with its own.
-func (a *Admin) find(w *clientSelector, mistakes ...wire.FieldError) ([]subject, error) {
-	call := w.call(&mistakes)
+func (a *Admin) find(w *clientSelector, mistakes *wire.FieldErrors) ([]subject, error) {
+	call := w.call(mistakes)
 	if len(call.Attributes) == 0 && w.Rule == "" {
-		mistakes = append(mistakes, wire.FieldError{At: "attributes", Message: `are missing: identify the client, for example {"user": "u1"}`})
+		mistakes.Add("attributes", `are missing: identify the client, for example {"user": "u1"}`)
 	}
-	if err := mistaken(mistakes); err != nil {
+	if err := mistakes.Err(); err != nil {
 		return nil, err
 	}
 	var found []subject

@@ -12,12 +12,7 @@ import (
 )
 
 // backtest replays requests through the current rules, and through a document if one is given.
-func (a *Admin) backtest(x *apiRequest) (any, error) {
-	t, err := x.beginTool()
-	if err != nil {
-		return nil, err
-	}
-	defer t.close()
+func (a *Admin) backtest(t *toolRun) (any, error) {
 	var asked struct {
 		logInput
 		Document *string `json:"document"`
@@ -29,7 +24,7 @@ func (a *Admin) backtest(x *apiRequest) (any, error) {
 	t.start()
 	documents := []backtest.Document{{Name: "current rules", Rules: a.Rules.Live.Load()}}
 	if asked.Document != nil {
-		text, err := x.required(asked.Document)
+		text, err := t.required(asked.Document)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +40,7 @@ func (a *Admin) backtest(x *apiRequest) (any, error) {
 	}
 	page := result.Page()
 	log.describe(page)
-	x.showNames(log)
+	t.showNames(log)
 	return t.report(page, nil, "penstock backtest")
 }
 
@@ -78,12 +73,7 @@ func (x *apiRequest) showNames(log *requestLog) {
 }
 
 // suggest finds the smallest limit that denies no more requests or keys than allowed.
-func (a *Admin) suggest(x *apiRequest) (any, error) {
-	t, err := x.beginTool()
-	if err != nil {
-		return nil, err
-	}
-	defer t.close()
+func (a *Admin) suggest(t *toolRun) (any, error) {
 	asked := struct {
 		logInput
 		Key       []string           `json:"key"`

@@ -32,18 +32,22 @@ type toolRun struct {
 	*apiRequest
 	ctx    context.Context
 	cancel context.CancelFunc
-	end    func()
 	rested time.Time
 	full   bool // counters were shared for lack of memory
 }
 
-// beginTool waits for a turn. The caller must call close.
-func (x *apiRequest) beginTool() (*toolRun, error) {
-	end, err := x.admin.tools.begin(x.r.Context(), x.who.role)
-	if err != nil {
-		return nil, err
+// asTool returns the function of a route that waits for a turn and then runs a tool.
+func asTool(serve func(*toolRun) (any, error)) func(*apiRequest) (any, error) {
+	return func(x *apiRequest) (any, error) {
+		end, err := x.admin.tools.begin(x.r.Context(), x.who.role)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		t := &toolRun{apiRequest: x, cancel: func() {}}
+		defer func() { t.cancel() }()
+		return serve(t)
 	}
-	return &toolRun{apiRequest: x, end: end}, nil
 }
 
 // start starts the clock, when everything has been read.
@@ -51,13 +55,6 @@ func (t *toolRun) start() {
 	t.rested = time.Now()
 	t.ctx, t.cancel = context.WithTimeout(t.r.Context(), t.admin.toolTime)
 	_ = http.NewResponseController(t.w).SetWriteDeadline(t.rested.Add(t.admin.toolTime + patience)) // fails only where there is no network connection
-}
-
-func (t *toolRun) close() {
-	if t.cancel != nil {
-		t.cancel()
-	}
-	t.end()
 }
 
 // rest leaves half of a core to others. Tools call it at least every few thousand requests.

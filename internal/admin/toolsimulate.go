@@ -36,19 +36,14 @@ type simulationInput struct {
 }
 
 // simulate sends generated traffic through limits, and compares every decision with an exact count.
-func (a *Admin) simulate(x *apiRequest) (any, error) {
-	t, err := x.beginTool()
-	if err != nil {
-		return nil, err
-	}
-	defer t.close()
+func (a *Admin) simulate(t *toolRun) (any, error) {
 	asked := simulationInput{
 		Traffic:    simulate.Traffic{Model: simulate.Poisson, Rate: 100, Keys: 1000, Zipf: 1.1, Shift: 10, Seed: 1},
 		Requests:   100_000,
 		Algorithms: []penstock.Algorithm{penstock.FixedWindow, penstock.SlidingWindowLog, penstock.SlidingWindowCounter, penstock.TokenBucket},
 		Limit:      100, Window: 60_000, Nodes: 1, Sharing: simulate.Shared, OutageFrom: 60_000, Policy: "local",
 	}
-	if err := x.read(&asked); err != nil {
+	if err := t.read(&asked); err != nil {
 		return nil, err
 	}
 	if err := asked.validate(); err != nil {
@@ -120,15 +115,10 @@ type planInput struct {
 }
 
 // plan estimates counters, memory, servers and network.
-func (a *Admin) plan(x *apiRequest) (any, error) {
-	t, err := x.beginTool()
-	if err != nil {
-		return nil, err
-	}
-	defer t.close()
+func (a *Admin) plan(t *toolRun) (any, error) {
 	asked := planInput{Input: plan.Default(), Types: 50, Algorithm: penstock.SlidingWindowCounter, Limit: 100, Window: 60_000}
 	asked.Rules = nil
-	if err := x.read(&asked); err != nil {
+	if err := t.read(&asked); err != nil {
 		return nil, err
 	}
 	if asked.Rules != nil || asked.Algorithm == penstock.Concurrency {

@@ -48,11 +48,7 @@ func (a *Admin) listUsers(x *apiRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := Users{Users: []User{}}
-	for i := range all.Users {
-		told.Users = append(told.Users, userOf(&all.Users[i]))
-	}
-	return told, nil
+	return Users{each(all.Users, userOf)}, nil
 }
 
 // readPeople reads users and tokens from the database, with the latest times of use.
@@ -80,23 +76,19 @@ func (a *Admin) tellUser(x *apiRequest, db *ruledb.DB, name, made string) (any, 
 	return nil, refuse(http.StatusNotFound, NotFound, "the user was removed meanwhile")
 }
 
-func (a *Admin) addUser(x *apiRequest) (any, error) {
-	var asked struct {
-		Name     string `json:"name"`
-		Role     Role   `json:"role"`
-		Password string `json:"password"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
-	var mistakes []wire.FieldError
+func (a *Admin) addUser(x *apiRequest, asked *struct {
+	Name     string `json:"name"`
+	Role     Role   `json:"role"`
+	Password string `json:"password"`
+}) (any, error) {
+	var mistakes wire.FieldErrors
 	if err := ruledb.CheckName(asked.Name); err != nil {
-		mistakes = append(mistakes, wire.FieldError{At: "name", Message: err.Error()})
+		mistakes.Add("name", "%v", err)
 	}
 	if asked.Role == nobody {
-		mistakes = append(mistakes, wire.FieldError{At: "role", Message: "is missing: viewer, operator or admin"})
+		mistakes.Add("role", "is missing: viewer, operator or admin")
 	}
-	if err := mistaken(mistakes); err != nil {
+	if err := mistakes.Err(); err != nil {
 		return nil, err
 	}
 	db, err := a.people.database(x.r.Context())
@@ -113,27 +105,19 @@ func (a *Admin) addUser(x *apiRequest) (any, error) {
 	return a.tellUser(x, db, asked.Name, made)
 }
 
-func (a *Admin) changeUser(x *apiRequest) (any, error) {
-	var asked struct {
-		Role    Role  `json:"role"`
-		Version int64 `json:"version"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) changeUser(x *apiRequest, asked *struct {
+	Role    Role  `json:"role"`
+	Version int64 `json:"version"`
+}) (any, error) {
 	if asked.Role == nobody {
-		return nil, mistaken([]wire.FieldError{{At: "role", Message: "is missing: viewer, operator or admin"}})
+		return nil, mistake("role", "is missing: viewer, operator or admin")
 	}
 	return a.change(x, ruledb.UserChange{Version: asked.Version, Role: asked.Role.String()}, "")
 }
 
-func (a *Admin) setPassword(x *apiRequest) (any, error) {
-	var asked struct {
-		Password string `json:"password"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) setPassword(x *apiRequest, asked *struct {
+	Password string `json:"password"`
+}) (any, error) {
 	hash, made, err := a.hashFor(x.r.Context(), x.r.PathValue("name"), asked.Password)
 	if err != nil {
 		return nil, err
@@ -154,13 +138,9 @@ func (a *Admin) change(x *apiRequest, c ruledb.UserChange, made string) (any, er
 	return a.tellUser(x, db, name, made)
 }
 
-func (a *Admin) removeUser(x *apiRequest) (any, error) {
-	var asked struct {
-		Version int64 `json:"version"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) removeUser(x *apiRequest, asked *struct {
+	Version int64 `json:"version"`
+}) (any, error) {
 	db, err := a.people.database(x.r.Context())
 	if err != nil {
 		return nil, err
@@ -173,19 +153,15 @@ func (a *Admin) removeUser(x *apiRequest) (any, error) {
 }
 
 // changeOwnPassword lets users replace their password. It ends their other sessions.
-func (a *Admin) changeOwnPassword(x *apiRequest) (any, error) {
-	var asked struct {
-		Current  string `json:"current"`
-		Password string `json:"password"`
-	}
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
+func (a *Admin) changeOwnPassword(x *apiRequest, asked *struct {
+	Current  string `json:"current"`
+	Password string `json:"password"`
+}) (any, error) {
 	if x.who.user == nil || x.who.session == nil {
 		return nil, refuse(http.StatusConflict, Conflict, "requires a session of a user: a token has no password")
 	}
 	if asked.Password == "" {
-		return nil, mistaken([]wire.FieldError{{At: "password", Message: "is missing: the new password"}})
+		return nil, mistake("password", "is missing: the new password")
 	}
 	if err := a.logins.mayChange(x); err != nil {
 		return nil, err

@@ -65,11 +65,11 @@ func parseOne(body []byte, read func(*parser, value)) error {
 	var p parser
 	v, err := parse(body)
 	if err != nil {
-		p.add("", "%v", err)
+		p.Add("", "%v", err)
 	} else {
 		read(&p, v)
 	}
-	return p.err()
+	return p.Err()
 }
 
 // A parser collects errors while it reads.
@@ -84,7 +84,7 @@ type field struct {
 
 func (p *parser) object(v value, at string, fields []field) {
 	if v[0] != '{' {
-		p.add(at, "must be an object, is %s", v.kind())
+		p.Add(at, "must be an object, is %s", v.kind())
 		return
 	}
 	var seen uint // a bit for each field
@@ -96,9 +96,9 @@ func (p *parser) object(v value, at string, fields []field) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		switch {
 		case i < 0:
-			p.add(memberPath(at, name), "unknown field; there are %s", names(fields))
+			p.Add(memberPath(at, name), "unknown field; there are %s", names(fields))
 		case seen&(1<<i) != 0:
-			p.add(memberPath(at, name), "is given twice")
+			p.Add(memberPath(at, name), "is given twice")
 		default:
 			seen |= 1 << i
 			fields[i].read(member, memberPath(at, name))
@@ -106,14 +106,14 @@ func (p *parser) object(v value, at string, fields []field) {
 	}
 	for i := range fields {
 		if fields[i].required && seen&(1<<i) == 0 {
-			p.add(memberPath(at, fields[i].name), "is missing")
+			p.Add(memberPath(at, fields[i].name), "is missing")
 		}
 	}
 }
 
 func (p *parser) calls(v value, at string) (calls []penstock.Call) {
 	if v[0] != '[' {
-		p.add(at, "must be an array of calls, is %s", v.kind())
+		p.Add(at, "must be an array of calls, is %s", v.kind())
 		return nil
 	}
 	for i, element := range v.elements() {
@@ -121,14 +121,14 @@ func (p *parser) calls(v value, at string) (calls []penstock.Call) {
 			return nil
 		}
 		if i == MaxBatch {
-			p.add(at, "at most %d calls; split the batch", MaxBatch)
+			p.Add(at, "at most %d calls; split the batch", MaxBatch)
 			return nil
 		}
 		calls = append(calls, penstock.Call{})
 		p.call(element, at+"["+strconv.Itoa(i)+"]", &calls[i], false)
 	}
 	if len(calls) == 0 {
-		p.add(at, "must have at least one call")
+		p.Add(at, "must have at least one call")
 	}
 	return calls
 }
@@ -152,7 +152,7 @@ func (p *parser) call(v value, at string, c *penstock.Call, reserve bool) {
 
 func (p *parser) attributes(v value, at string, c *penstock.Call) {
 	if v[0] != '{' {
-		p.add(at, "must be an object of strings, is %s", v.kind())
+		p.Add(at, "must be an object of strings, is %s", v.kind())
 		return
 	}
 	for rawName, member := range v.members() {
@@ -160,12 +160,12 @@ func (p *parser) attributes(v value, at string, c *penstock.Call) {
 			return
 		}
 		if len(c.Attributes) == bounds.Attributes {
-			p.add(at, "at most %d attributes", bounds.Attributes)
+			p.Add(at, "at most %d attributes", bounds.Attributes)
 			return
 		}
 		name := p.text(rawName, at, 1, bounds.AttributeName)
 		if _, twice := c.Attribute(name); twice {
-			p.add(memberPath(at, name), "is given twice")
+			p.Add(memberPath(at, name), "is given twice")
 			continue
 		}
 		c.Attributes = append(c.Attributes, penstock.Attribute{
@@ -177,27 +177,27 @@ func (p *parser) attributes(v value, at string, c *penstock.Call) {
 // text reads a string within bounds on its bytes.
 func (p *parser) text(v value, at string, least, most int) string {
 	if v[0] != '"' {
-		p.add(at, "must be a string, is %s", v.kind())
+		p.Add(at, "must be a string, is %s", v.kind())
 		return ""
 	}
 	s, ok := v.text()
 	switch {
 	case !ok:
-		p.add(at, `holds half of a surrogate pair: a character above U+FFFF needs two \u escapes`)
+		p.Add(at, `holds half of a surrogate pair: a character above U+FFFF needs two \u escapes`)
 	case len(s) < least || len(s) > most:
-		p.add(at, "has %d bytes, must have from %d to %d", len(s), least, most)
+		p.Add(at, "has %d bytes, must have from %d to %d", len(s), least, most)
 	}
 	return s
 }
 
 func (p *parser) integer(v value, at string, least, most int64) int64 {
 	if kind := v.kind(); kind != "a number" {
-		p.add(at, "must be an integer, is %s", kind)
+		p.Add(at, "must be an integer, is %s", kind)
 		return 0
 	}
 	n, err := strconv.ParseInt(string(v), 10, 64)
 	if err != nil || n < least || n > most {
-		p.add(at, "%.24s is not an integer from %d to %d", v, least, most)
+		p.Add(at, "%.24s is not an integer from %d to %d", v, least, most)
 		return 0
 	}
 	return n

@@ -36,7 +36,8 @@ func (m *FieldErrors) Error() string {
 
 func (m *FieldErrors) Unwrap() error { return penstock.ErrInvalid }
 
-func (m *FieldErrors) add(at, format string, args ...any) {
+// Add adds an error, unless there are MaxMistakes already.
+func (m *FieldErrors) Add(at, format string, args ...any) {
 	if len(m.List) == MaxMistakes {
 		m.More = true
 		return
@@ -44,8 +45,8 @@ func (m *FieldErrors) add(at, format string, args ...any) {
 	m.List = append(m.List, FieldError{At: at, Message: fmt.Sprintf(format, args...)})
 }
 
-// err returns nil if there are none, and not an error that holds a nil *Mistakes.
-func (m *FieldErrors) err() error {
+// Err returns nil if there are none, and not an error that holds a nil *FieldErrors.
+func (m *FieldErrors) Err() error {
 	if len(m.List) == 0 {
 		return nil
 	}

@@ -32,7 +32,7 @@ func ParseReport(body []byte) (r Report, err error) {
 			{name: "bytes", read: func(v value, at string) { r.Response.Bytes = p.integer(v, at, 0, math.MaxInt64) }},
 		})
 		if (r.Reservation == "") == (r.RequestID == "") && len(p.List) == 0 {
-			p.add("reservation", "set either reservation or request_id")
+			p.Add("reservation", "set either reservation or request_id")
 		}
 	})
 	return r, err
@@ -69,7 +69,7 @@ const maxHeaders = 64
 // headers reads the headers of a response and returns a function that finds them by their names.
 func (p *parser) headers(v value, at string) func(name string) string {
 	if v[0] != '{' {
-		p.add(at, "must be an object of strings, is %s", v.kind())
+		p.Add(at, "must be an object of strings, is %s", v.kind())
 		return nil
 	}
 	found := map[string]string{}
@@ -78,12 +78,12 @@ func (p *parser) headers(v value, at string) func(name string) string {
 			return nil
 		}
 		if len(found) == maxHeaders {
-			p.add(at, "at most %d headers", maxHeaders)
+			p.Add(at, "at most %d headers", maxHeaders)
 			return nil
 		}
 		name := textproto.CanonicalMIMEHeaderKey(p.text(rawName, at, 1, bounds.AttributeName))
 		if _, twice := found[name]; twice {
-			p.add(memberPath(at, name), "is given twice")
+			p.Add(memberPath(at, name), "is given twice")
 		}
 		found[name] = p.text(member, memberPath(at, name), 0, bounds.AttributeValue)
 	}
