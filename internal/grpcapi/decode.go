@@ -6,14 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	protobuf "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -35,23 +40,39 @@ const (
 type decoder struct {
 	encoding.CodecV2
 	room  *semaphore.Weighted
-	taken sync.Map // message → int64, its share of room
+	taken sync.Map     // request → int64, its share of room
+	large atomic.Int64 // requests in taken
 }
 
 func newDecoder() *decoder {
 	return &decoder{CodecV2: encoding.GetCodecV2(proto.Name), room: semaphore.NewWeighted(maxDecoded)}
 }
 
+// A PlainMessage is a request that decodes itself if it is of the usual form.
+type PlainMessage interface {
+	// UnmarshalPlain decodes a message into at most 32 KiB, and reports whether it could. It does not keep the bytes.
+	UnmarshalPlain(b []byte) bool
+
+	// Generated returns the message to decode into if it could not.
+	Generated() protobuf.Message
+}
+
 // Unmarshal waits until there is room for the message. The message must be released after the response.
 func (d *decoder) Unmarshal(data mem.BufferSlice, v any) error {
-	m, ok := v.(protobuf.Message)
-	if !ok {
-		return d.CodecV2.Unmarshal(data, v)
-	}
 	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer whole.Free()
 	b := whole.ReadOnlyData()
-	if err := d.reserve(b, m); err != nil {
+	m, ok := v.(protobuf.Message)
+	if plain, isPlain := v.(PlainMessage); isPlain {
+		if plain.UnmarshalPlain(b) {
+			return nil
+		}
+		m, ok = plain.Generated(), true
+	}
+	if !ok {
+		return d.CodecV2.Unmarshal(data, v)
+	}
+	if err := d.reserve(b, m, v); err != nil {
 		return err
 	}
 	err := protobuf.Unmarshal(b, m)
@@ -64,8 +85,16 @@ func (d *decoder) Unmarshal(data mem.BufferSlice, v any) error {
 	return err
 }
 
-// reserve waits until there is room for a message that is not small.
-func (d *decoder) reserve(b []byte, m protobuf.Message) error {
+// Marshal encodes a response, unless its service has done so.
+func (d *decoder) Marshal(v any) (mem.BufferSlice, error) {
+	if encoded, ok := v.(mem.BufferSlice); ok {
+		return encoded, nil
+	}
+	return d.CodecV2.Marshal(v)
+}
+
+// reserve waits until there is room for a message that is not small. It belongs to the request v.
+func (d *decoder) reserve(b []byte, m protobuf.Message, v any) error {
 	if len(b) <= smallDecoded/fieldCost {
 		return nil
 	}
@@ -80,21 +109,35 @@ func (d *decoder) reserve(b []byte, m protobuf.Message) error {
 	if err := d.room.Acquire(context.Background(), size); err != nil { // other messages end by their deadlines
 		return err
 	}
-	d.taken.Store(m, size)
+	d.taken.Store(v, size)
+	d.large.Add(1)
 	return nil
 }
 
 // release gives back the room of a message.
 func (d *decoder) release(v any) {
+	if d.large.Load() == 0 {
+		return // usually, and cheaper to find out
+	}
 	if size, ok := d.taken.LoadAndDelete(v); ok {
+		d.large.Add(-1)
 		d.room.Release(size.(int64))
 	}
 }
 
-// unary releases the request after the response.
-func (d *decoder) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	defer d.release(request)
-	return handler(ctx, request)
+// unary releases the request after the response. It also turns a panic into the failure of one request: grpc would let
+// it end the process. Both are one interceptor, because chaining them takes memory for each request.
+func (d *decoder) unary(log *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
+		defer func() {
+			d.release(request)
+			if p := recover(); p != nil {
+				log.ErrorContext(ctx, "gRPC call panicked", "method", info.FullMethod, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				err = status.Error(codes.Internal, "internal error; see the server log")
+			}
+		}()
+		return handler(ctx, request)
+	}
 }
 
 // stream releases each request as soon as it is received: streaming methods keep little of it.

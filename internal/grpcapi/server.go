@@ -4,17 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/wire"
@@ -75,7 +71,7 @@ func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 			Time:                  time.Minute,
 			Timeout:               20 * time.Second,
 		}),
-		grpc.ChainUnaryInterceptor(decoder.unary, recoverPanics(o.Log)),
+		grpc.ChainUnaryInterceptor(decoder.unary(o.Log)),
 		grpc.ChainStreamInterceptor(decoder.stream),
 	}, more...)...)
 	if err := Register(s, o); err != nil {
@@ -99,17 +95,4 @@ func Register(s *grpc.Server, o Options) error {
 	}
 	penstockv1.RegisterDecisionsServer(s, &server{Options: o})
 	return nil
-}
-
-// recoverPanics turns a panic into the failure of one request. grpc would let it end the process.
-func recoverPanics(log *slog.Logger) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				log.ErrorContext(ctx, "gRPC call panicked", "method", info.FullMethod, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-				err = status.Error(codes.Internal, "internal error; see the server log")
-			}
-		}()
-		return handler(ctx, request)
-	}
 }
