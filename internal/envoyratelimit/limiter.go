@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -63,14 +64,16 @@ func NewLimiter(o LimiterOptions) (*Limiter, error) {
 // Limit answers a request.
 func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, error) {
 	s := l.Rules.Load()
-	var room [8]*limit
-	limits, err := l.match(s, r, room[:0])
+	w := workspaces.Get().(*workspace)
+	defer w.free()
+	limits, err := l.match(s, r, w.limits[:0])
 	if err != nil {
 		return nil, err
 	}
-	a := &rls.Answers{Each: make([]rls.Answer, len(limits))}
-	parts := make([]engine.Part, len(limits))
-	var keys []string
+	a := r.Answers()
+	parts := slices.Grow(w.parts[:0], len(limits))[:len(limits)]
+	keys := w.keys[:0]
+	w.limits, w.parts = limits, parts
 	for i, limit := range limits {
 		d, p := &r.Descriptors[i], &parts[i]
 		entries := rls.Countable(d.Entries) // the original entries have already been matched
@@ -83,6 +86,7 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 			p.Rule, p.Key, p.Alone = limit.rule, keys[from:len(keys):len(keys)], limit.alone
 		}
 	}
+	w.keys = keys
 	if l.Together {
 		separate(parts)
 	}
@@ -96,6 +100,23 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 		return nil, err
 	}
 	return a, nil
+}
+
+// A workspace is the memory for one request.
+type workspace struct {
+	limits []*limit
+	parts  []engine.Part
+	keys   []string // of all parts
+}
+
+var workspaces = sync.Pool{New: func() any { return new(workspace) }}
+
+// free gives the memory back, without what the request leaves in it.
+func (w *workspace) free() {
+	clear(w.limits)
+	clear(w.parts)
+	clear(w.keys)
+	workspaces.Put(w)
 }
 
 // decide charges and refunds, on each engine in the order of the descriptors.

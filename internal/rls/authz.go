@@ -52,7 +52,7 @@ func (a checks) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.Chec
 	}
 	var told reply
 	if !v.Allowed {
-		a.s.deny(&told, asked, &v)
+		a.s.denyWith(&told, asked, &v)
 		return denied(&told), nil
 	}
 	a.s.Writer.Headers(told.Header(), &v)
@@ -132,12 +132,13 @@ func denied(told *reply) *authv3.CheckResponse {
 }
 
 // options returns headers that are added to those of an upstream, as is allowed for lists.
-func options(told *reply) []*corev3.HeaderValueOption {
-	return eachHeader(told, func(name, value string) *corev3.HeaderValueOption {
+func options(told *reply) (all []*corev3.HeaderValueOption) {
+	for name, value := range told.lines {
 		action := corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
 		if name == "RateLimit" || name == "RateLimit-Policy" {
 			action = corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD
 		}
-		return &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: name, Value: value}, AppendAction: action}
-	})
+		all = append(all, &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: name, Value: value}, AppendAction: action})
+	}
+	return all
 }

@@ -17,8 +17,8 @@ const (
 	NoBody      Body = "none"
 )
 
-// deny writes a denial.
-func (s *Server) deny(to *reply, r *http.Request, v *penstock.Verdict) {
+// denyWith writes a denial with the configured body.
+func (s *Server) denyWith(to *reply, r *http.Request, v *penstock.Verdict) {
 	s.Writer.Deny(to, r, v)
 	s.replaceBody(to, httplimit.Detail(v))
 }

@@ -9,6 +9,7 @@ import (
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/webguard"
@@ -55,7 +56,8 @@ func (s *Server) JSON(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *rlsv3.RateLimitRequest) {
-	response, err := s.limit(r.Context(), request)
+	c := call{message: request}
+	err := s.limit(r.Context(), &c)
 	switch {
 	case errors.Is(err, penstock.ErrInvalid):
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -65,7 +67,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *rlsv3.R
 		http.Error(w, "the store is unavailable and there is no fallback", http.StatusServiceUnavailable)
 		return
 	}
-	out, err := protojson.Marshal(response)
+	var response rlsv3.RateLimitResponse
+	var out []byte
+	if err = proto.Unmarshal(c.response.b, &response); err == nil {
+		out, err = protojson.Marshal(&response)
+	}
 	if err != nil {
 		s.Log.ErrorContext(r.Context(), "cannot write the response", "error", err)
 		http.Error(w, "cannot encode the response as JSON", http.StatusInternalServerError)

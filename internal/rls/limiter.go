@@ -18,6 +18,23 @@ type Limiter interface {
 type Request struct {
 	Domain      string
 	Descriptors []Descriptor
+
+	answers Answers // of the call that this is part of
+}
+
+// Answers returns answers to fill, one for each descriptor. They are valid until the response is encoded.
+func (r *Request) Answers() *Answers {
+	n, all := len(r.Descriptors), &r.answers
+	if cap(all.Each) < n {
+		all.Each = make([]Answer, n)
+	}
+	all.Allowed, all.Each = true, all.Each[:n]
+	for i := range all.Each {
+		limits := all.Each[i].Verdict.Limits[:0]
+		all.Each[i] = Answer{}
+		all.Each[i].Verdict.Limits = limits
+	}
+	return all
 }
 
 // A Descriptor is one way to count a request.

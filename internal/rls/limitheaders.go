@@ -4,7 +4,6 @@ import (
 	"math"
 	"strconv"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 )
 
@@ -15,26 +14,22 @@ type LimitHeaders struct {
 	Reset     string // seconds
 }
 
-// of returns the headers for the descriptor that is closest to its limit: the last one that denies the request, else
+// add encodes the headers for the descriptor that is closest to its limit: the last one that denies the request, else
 // the first of those with the least remaining. Without a limit there are none.
-func (h *LimitHeaders) of(a *Answers, statuses []*rlsv3.RateLimitResponse_DescriptorStatus) []*corev3.HeaderValue {
-	var closest *rlsv3.RateLimitResponse_DescriptorStatus
+func (h *LimitHeaders) add(e *encoder, a *Answers) {
+	var closest descriptorStatus
 	least := uint32(math.MaxUint32)
-	for i, s := range statuses {
-		denies := s.Code == rlsv3.RateLimitResponse_OVER_LIMIT && !a.Each[i].Quota
-		if s.CurrentLimit != nil && (denies || s.LimitRemaining < least) {
-			closest, least = s, s.LimitRemaining
+	for i := range a.Each {
+		s := statusOf(&a.Each[i])
+		denies := s.code == rlsv3.RateLimitResponse_OVER_LIMIT && !a.Each[i].Quota
+		if s.limited && (denies || s.remaining < least) {
+			closest, least = s, s.remaining
 		}
 	}
-	if closest == nil {
-		return nil
+	if !closest.limited {
+		return
 	}
-	header := func(name string, value uint64) *corev3.HeaderValue {
-		return &corev3.HeaderValue{Key: name, Value: strconv.FormatUint(value, 10)}
-	}
-	return []*corev3.HeaderValue{
-		header(h.Limit, uint64(closest.CurrentLimit.RequestsPerUnit)),
-		header(h.Remaining, uint64(closest.LimitRemaining)),
-		header(h.Reset, uint64(max(0, closest.DurationUntilReset.GetSeconds()))),
-	}
+	e.addHeader(h.Limit, strconv.FormatUint(uint64(closest.limit), 10))
+	e.addHeader(h.Remaining, strconv.FormatUint(uint64(closest.remaining), 10))
+	e.addHeader(h.Reset, strconv.FormatInt(max(0, closest.reset), 10))
 }

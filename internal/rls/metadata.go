@@ -1,12 +1,31 @@
 package rls
 
 import (
+	"slices"
+
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/penstock-io/penstock"
 )
+
+// ownMetadata is the field of Penstock's remarks.
+const ownMetadata = "penstock"
+
+// isUsual reports whether there is no metadata besides that of a denial.
+func isUsual(a *Answers) bool {
+	for i := range a.Each {
+		if len(a.Each[i].Metadata) > 0 || a.Each[i].Verdict.Quality > penstock.QualityLeased || deniedByShadow(&a.Each[i].Verdict) {
+			return false
+		}
+	}
+	return true
+}
+
+func deniedByShadow(v *penstock.Verdict) bool {
+	return slices.ContainsFunc(v.Limits, func(l penstock.LimitVerdict) bool { return l.Shadow && !l.Allowed })
+}
 
 // metadata returns Envoy's dynamic metadata in the format of envoyproxy/ratelimit: the metadata of the limits that
 // were not exceeded under "metadata", and the request next to it if configured. Penstock's own remarks are under
@@ -26,7 +45,7 @@ func (s *Server) metadata(r *rlsv3.RateLimitRequest, a *Answers, v *penstock.Ver
 		}
 	}
 	if own := unusualFields(a, v); len(own) > 0 {
-		fields["penstock"] = structOf(own)
+		fields[ownMetadata] = structOf(own)
 	}
 	if len(fields) == 0 {
 		return nil

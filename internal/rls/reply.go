@@ -27,20 +27,23 @@ func (r *reply) Write(p []byte) (int, error) { return r.body.Write(p) }
 // anyRequest is an unknown request.
 var anyRequest = &http.Request{Method: http.MethodGet, Header: http.Header{}}
 
-// eachHeader converts every header, sorted by name. It leaves out the length of the body, which Envoy sets.
-func eachHeader[T any](r *reply, of func(name, value string) T) []T {
-	names := make([]string, 0, len(r.header))
+const contentLength = "Content-Length"
+
+// lines yields every header, sorted by name. It leaves out the length of the body, which Envoy sets.
+func (r *reply) lines(yield func(name, value string) bool) {
+	var room [8]string
+	names := room[:0]
 	for name := range r.header {
-		if name != "Content-Length" {
+		if name != contentLength {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	out := make([]T, 0, len(names))
 	for _, name := range names {
 		for _, value := range r.header[name] {
-			out = append(out, of(name, value))
+			if !yield(name, value) {
+				return
+			}
 		}
 	}
-	return out
 }

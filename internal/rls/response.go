@@ -4,41 +4,51 @@ import (
 	"math"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/penstock-io/penstock"
 )
 
-// response formats the answers for Envoy.
-func (s *Server) response(r *rlsv3.RateLimitRequest, a *Answers) *rlsv3.RateLimitResponse {
+// respond encodes the answers for Envoy, as a RateLimitResponse. The message is nil if the request was plain.
+func (s *Server) respond(e *encoder, r *rlsv3.RateLimitRequest, a *Answers) {
 	v := combine(a)
-	out := &rlsv3.RateLimitResponse{
-		OverallCode:     codeOf(a.Allowed),
-		Statuses:        make([]*rlsv3.RateLimitResponse_DescriptorStatus, len(a.Each)),
-		DynamicMetadata: s.metadata(r, a, v),
-	}
+	e.addNumber(overallCode, uint64(codeOf(a.Allowed)))
 	for i := range a.Each {
-		out.Statuses[i] = statusOf(&a.Each[i])
+		status := statusOf(&a.Each[i])
+		e.addStatus(&status)
 	}
-	var told reply
 	if a.Allowed {
-		s.Writer.Headers(told.Header(), v)
+		s.Writer.Headers(e.Header(), v)
 	} else {
-		s.deny(&told, anyRequest, v)
-		out.RawBody = told.body.Bytes()
-		if s.NoDenialHeaders {
-			keepLimits(told.header)
+		s.deny(e, v)
+	}
+	if !e.whole {
+		e.addReply()
+	}
+	if s.LimitHeaders != nil {
+		s.LimitHeaders.add(e, a)
+	}
+	switch isUsual := !s.RequestMetadata && isUsual(a); {
+	case isUsual && a.Allowed:
+	case isUsual:
+		e.addDenial(v.Rule, v.Reason.String())
+	default:
+		if m := s.metadata(r, a, v); m != nil {
+			e.addMetadata(m)
 		}
 	}
-	out.ResponseHeadersToAdd = eachHeader(&told, func(name, value string) *corev3.HeaderValue {
-		return &corev3.HeaderValue{Key: name, Value: value}
-	})
-	if s.LimitHeaders != nil {
-		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, s.LimitHeaders.of(a, out.Statuses)...)
+}
+
+// deny writes a denial.
+func (s *Server) deny(e *encoder, v *penstock.Verdict) {
+	if s.DenialBody == ProblemBody && !s.NoDenialHeaders {
+		s.Writer.Deny(e, anyRequest, v)
+		return
 	}
-	return out
+	s.denyWith(&e.reply, anyRequest, v)
+	if s.NoDenialHeaders {
+		keepLimits(e.header)
+	}
 }
 
 func codeOf(allowed bool) rlsv3.RateLimitResponse_Code {
@@ -48,20 +58,34 @@ func codeOf(allowed bool) rlsv3.RateLimitResponse_Code {
 	return rlsv3.RateLimitResponse_OVER_LIMIT
 }
 
-// statusOf returns the status of one descriptor. Without a limit, Envoy leaves it out of its headers.
-func statusOf(a *Answer) *rlsv3.RateLimitResponse_DescriptorStatus {
-	status := &rlsv3.RateLimitResponse_DescriptorStatus{Code: codeOf(a.Verdict.Allowed)}
+// A descriptorStatus is the status of one descriptor, as in a RateLimitResponse. Without a limit, Envoy leaves it out
+// of its headers.
+type descriptorStatus struct {
+	code rlsv3.RateLimitResponse_Code
+
+	limited bool // by this limit
+	name    string
+	limit   uint32
+	unit    rlsv3.RateLimitResponse_RateLimit_Unit
+
+	remaining uint32
+	resets    bool
+	reset     int64 // seconds
+}
+
+func statusOf(a *Answer) descriptorStatus {
+	status := descriptorStatus{code: codeOf(a.Verdict.Allowed)}
 	if a.Unlimited {
-		status.LimitRemaining = math.MaxUint32
+		status.remaining = math.MaxUint32
 	}
 	l := a.Told
 	if l == nil {
 		return status
 	}
-	status.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: a.Name, RequestsPerUnit: clamp(l.Limit), Unit: unitOf(l)}
-	status.LimitRemaining = clamp(l.Remaining)
+	status.limited, status.name, status.limit, status.unit = true, a.Name, clamp(l.Limit), unitOf(l)
+	status.remaining = clamp(l.Remaining)
 	if reset := resetOf(l); reset != penstock.Never {
-		status.DurationUntilReset = durationpb.New(wholeSeconds(reset)) // Envoy shows whole seconds only
+		status.resets, status.reset = true, int64(wholeSeconds(reset)/time.Second) // Envoy shows whole seconds only
 	}
 	return status
 }

@@ -32,7 +32,7 @@ type RuleLimiter struct {
 var _ Limiter = (*RuleLimiter)(nil)
 
 func (c *RuleLimiter) Limit(ctx context.Context, r *Request) (*Answers, error) {
-	out := &Answers{Allowed: true, Each: make([]Answer, len(r.Descriptors))}
+	out := r.Answers()
 	if err := c.decide(ctx, r, out); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-io/penstock"
@@ -58,6 +60,8 @@ type Options struct {
 type Server struct {
 	Options
 
+	info grpc.UnaryServerInfo // of the rate limit service
+
 	invalidLimits, invalidChecks invalidRequests
 	shadowed, undecided          atomic.Int64
 }
@@ -71,7 +75,9 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{Options: o}, nil
+	s := &Server{Options: o}
+	s.info = grpc.UnaryServerInfo{Server: s, FullMethod: rlsv3.RateLimitService_ShouldRateLimit_FullMethodName}
+	return s, nil
 }
 
 // Shadowed returns how many requests were allowed only because of Options.Shadow.
@@ -84,56 +90,99 @@ func (s *Server) Undecided() int64 { return s.undecided.Load() }
 // envoyproxy/ratelimit uses.
 var Services = []string{rlsv3.RateLimitService_ServiceDesc.ServiceName, authv3.Authorization_ServiceDesc.ServiceName, "ratelimit"}
 
-// Register adds both services to a server, whose limit on messages bounds the cost of a request.
+// Register adds both services to a server of package grpcapi, whose codec decodes the requests and whose limit on
+// messages bounds their cost.
 func (s *Server) Register(to grpc.ServiceRegistrar) {
-	rlsv3.RegisterRateLimitServiceServer(to, limits{s: s})
+	to.RegisterService(&limitService, s)
 	authv3.RegisterAuthorizationServer(to, checks{s: s})
 }
 
-// limits is the rate limit service.
-type limits struct {
-	rlsv3.UnimplementedRateLimitServiceServer
-	s *Server
+// limitService is the rate limit service. Its requests are calls, and its responses are encoded already.
+var limitService = grpc.ServiceDesc{
+	ServiceName: rlsv3.RateLimitService_ServiceDesc.ServiceName,
+	HandlerType: (*limitServer)(nil),
+	Methods:     []grpc.MethodDesc{{MethodName: "ShouldRateLimit", Handler: shouldRateLimit}},
+	Metadata:    rlsv3.RateLimitService_ServiceDesc.Metadata,
 }
 
-func (l limits) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
-	out, err := l.s.limit(ctx, r)
+type limitServer interface {
+	shouldRateLimit(ctx context.Context, request any) (any, error)
+}
+
+func shouldRateLimit(server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	s, c := server.(*Server), calls.Get().(*call)
+	if s.RequestMetadata {
+		c.Generated() // which has all of the request
+	}
+	if err := decode(c); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return s.shouldRateLimit(ctx, c)
+	}
+	out, err := interceptor(ctx, c, &s.info, s.shouldRateLimit)
+	if err == nil { // after a panic the call may still be in use
+		c.free()
+	}
+	return out, err
+}
+
+func (s *Server) shouldRateLimit(ctx context.Context, request any) (any, error) {
+	c := request.(*call)
+	err := s.limit(ctx, c)
 	switch {
 	case err == nil:
-		return out, nil
+		return mem.BufferSlice{mem.SliceBuffer(bytes.Clone(c.response.b))}, nil
 	case errors.Is(err, penstock.ErrInvalid):
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	l.s.undecided.Add(1)
+	s.undecided.Add(1)
 	// The error can name servers, so it is only logged.
-	l.s.Log.ErrorContext(ctx, "descriptors not decided", "domain", r.Domain, "error", err)
+	s.Log.ErrorContext(ctx, "descriptors not decided", "domain", c.domain(), "error", err)
 	return nil, status.Error(codes.Unavailable, "the store is unavailable and there is no fallback")
 }
 
-// limit answers a request. Descriptors that cannot be counted do not keep the others from being counted: they are not
+// limit answers a call. Descriptors that cannot be counted do not keep the others from being counted: they are not
 // limited, as in envoyproxy/ratelimit.
-func (s *Server) limit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
-	request, positions, mistakes := s.read(r)
-	if mistakes != nil {
-		s.invalidLimits.add(ctx, s, rateLimit, mistakes)
-	}
-	if request == nil {
-		return nil, mistakes
+func (s *Server) limit(ctx context.Context, c *call) error {
+	request, positions, err := s.requestOf(ctx, c)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := inTime(ctx)
 	defer cancel()
 	answers, err := s.Limiter.Limit(ctx, request)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if positions != nil {
-		answers.spread(positions, len(r.Descriptors))
+		answers.spread(positions, len(c.message.Descriptors))
 	}
 	if s.Shadow && !answers.Allowed {
 		answers.Allowed = true
 		s.shadowed.Add(1)
 	}
-	return s.response(r, answers), nil
+	c.response.reset()
+	s.respond(&c.response, c.message, answers)
+	return nil
+}
+
+// requestOf returns the request of a call, and the positions of its descriptors if some are left out.
+func (s *Server) requestOf(ctx context.Context, c *call) (_ *Request, positions []int, _ error) {
+	if c.message == nil {
+		for i := range c.request.Descriptors {
+			c.request.Descriptors[i].identify(s.RequestIDKey)
+		}
+		return &c.request, nil, nil
+	}
+	request, positions, mistakes := s.read(c.message)
+	if mistakes != nil {
+		s.invalidLimits.add(ctx, s, rateLimit, mistakes)
+	}
+	if request == nil {
+		return nil, nil, mistakes
+	}
+	return request, positions, nil
 }
 
 // spread moves each answer to the position of its descriptor. No limit applies to the descriptors
