@@ -3,7 +3,6 @@ package http1
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -25,7 +24,7 @@ const bufferSize = 4 << 10
 
 // A conn is a connection that is being served.
 type conn struct {
-	net.Conn
+	socket
 	server *Server
 	since  time.Time
 	remote string
@@ -83,7 +82,7 @@ func (c *conn) readHead() (int, error) {
 			runtime.Gosched()
 		}
 		var err error
-		if c.to, err = c.Conn.Read(c.buffer[:]); c.to == 0 && err != nil {
+		if c.to, err = c.Read(c.buffer[:]); c.to == 0 && err != nil {
 			return 0, err
 		}
 	}
@@ -183,7 +182,7 @@ func (c *conn) watch(cancel context.CancelFunc) {
 	c.limitRead(time.Time{})
 	go func() {
 		defer close(w.done)
-		n, err := c.Conn.Read(c.buffer[c.to:])
+		n, err := c.Read(c.buffer[c.to:])
 		c.to += n
 		if err != nil && !(w.aborted.Load() && errors.Is(err, os.ErrDeadlineExceeded)) {
 			cancel()

@@ -356,7 +356,7 @@ func (w *response) transmit(p []byte) {
 		return
 	}
 	w.conn.limitWrite(w.until)
-	if _, w.err = w.conn.Conn.Write(p); w.err != nil {
+	if _, w.err = w.conn.Write(p); w.err != nil {
 		w.of.ctx.end()
 	}
 }

@@ -65,7 +65,8 @@ func (s *Server) Serve(l net.Listener) error {
 			continue
 		}
 		pause = minPause
-		c := &conn{Conn: accepted, server: s, since: time.Now()}
+		c := &conn{server: s, since: time.Now()}
+		c.init(accepted)
 		s.mu.Lock()
 		s.conns[c] = struct{}{}
 		s.mu.Unlock()
