@@ -2,7 +2,6 @@ package http1
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,13 +13,13 @@ import (
 	"net/textproto"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 )
 
 // A Client sends common requests to one server, over HTTP/1.1 without TLS, for less than an http.Transport: the
-// goroutine of the request writes and reads itself. net/http writes the requests and reads the responses, so both are
-// those of an http.Transport. Requests for which Suits returns false are left to one.
+// goroutine of the request writes and reads itself. With RoundTrip, net/http writes the requests and reads the
+// responses, so both are those of an http.Transport. Requests for which Suits returns false are left to one. A Call is
+// for less again.
 type Client struct {
 	options ClientOptions
 
@@ -76,7 +75,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		if trace != nil && trace.GotConn != nil {
 			trace.GotConn(httptrace.GotConnInfo{Conn: conn.Conn, Reused: conn.isReused})
 		}
-		conn.cancelled = context.AfterFunc(ctx, conn.interrupt)
+		conn.watch(ctx)
 		res, err := conn.exchange(req, trace)
 		if err == nil {
 			return res, nil
@@ -85,38 +84,43 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		if cancelled := ctx.Err(); cancelled != nil {
 			return nil, cancelled
 		}
-		if !errors.Is(err, errNoResponse) || !conn.isReused {
+		if !errors.Is(err, ErrNoResponse) || !conn.isReused {
 			return nil, err
 		}
 	}
 }
 
-// errNoResponse says that a connection ended before any part of a response.
-var errNoResponse = errors.New("the server closed the connection without a response")
+// ErrNoResponse says that a connection ended before any part of a response.
+var ErrNoResponse = errors.New("the server closed the connection without a response")
 
 // connect returns an idle connection, or a new one.
 func (c *Client) connect(ctx context.Context) (*clientConn, error) {
-	for {
-		conn := c.take()
-		if conn == nil {
-			break
-		}
-		if conn.isQuiet() && time.Since(conn.since) < c.options.Idle {
-			conn.isReused = true
-			return conn, nil
-		}
-		conn.Close()
+	if conn := c.reuse(); conn != nil {
+		return conn, nil
 	}
 	dialled, err := c.options.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	conn := &clientConn{Conn: dialled, client: c}
-	conn.reader = bufio.NewReader(conn)
-	if raw, ok := dialled.(syscall.Conn); ok {
-		conn.raw, _ = raw.SyscallConn() // nil: it cannot be used again
-	}
+	conn := &clientConn{client: c}
+	conn.init(dialled)
+	conn.reader = bufio.NewReader((*headReader)(conn))
 	return conn, nil
+}
+
+// reuse returns an idle connection, or nil.
+func (c *Client) reuse() *clientConn {
+	for {
+		conn := c.take()
+		if conn == nil {
+			return nil
+		}
+		if conn.isQuiet() && time.Since(conn.since) < c.options.Idle {
+			conn.isReused = true
+			return conn
+		}
+		conn.Close()
+	}
 }
 
 func (c *Client) take() *clientConn {
@@ -170,55 +174,84 @@ func (c *Client) CloseIdle() {
 	}
 }
 
-// A clientConn is a connection to a server.
+// A clientConn is a connection to a server. It can be used again only if it is a socket.
 type clientConn struct {
-	net.Conn
+	socket
 	client   *Client
-	raw      syscall.RawConn // nil: it cannot be used again
-	reader   *bufio.Reader   // of this, so that heads are limited
-	request  bytes.Buffer
+	reader   *bufio.Reader // of a headReader
+	request  requestBuffer
 	since    time.Time // it is idle
 	isReused bool
 
+	peek     func(fd uintptr) // sets isSilent; made once
+	isSilent bool             // there is nothing to read
+
 	left      int64 // bytes that may be read before the head has ended
 	readUntil time.Time
-	cancelled func() bool // ends the wait for the request's context; false if it has ended
+	watching
 }
 
-func (c *clientConn) interrupt() { c.SetDeadline(longAgo) }
+// A requestBuffer is a request as it is sent. It has io.ByteWriter, so that net/http does not buffer it once more.
+type requestBuffer []byte
+
+func (b *requestBuffer) Write(p []byte) (int, error) {
+	*b = append(*b, p...)
+	return len(p), nil
+}
+
+func (b *requestBuffer) WriteByte(c byte) error {
+	*b = append(*b, c)
+	return nil
+}
 
 var errHeadTooLong = errors.New("the head of the response is too long")
 
-func (c *clientConn) Read(p []byte) (int, error) {
+// A headReader is a clientConn that limits how long a head can be.
+type headReader clientConn
+
+func (c *headReader) Read(p []byte) (int, error) {
 	if c.left <= 0 {
 		return 0, errHeadTooLong
 	}
 	if int64(len(p)) > c.left {
 		p = p[:c.left]
 	}
-	n, err := c.Conn.Read(p)
+	n, err := c.socket.Read(p)
 	c.left -= int64(n)
 	return n, err
 }
 
 // exchange sends the request and reads the head of the response.
 func (c *clientConn) exchange(req *http.Request, trace *httptrace.ClientTrace) (*http.Response, error) {
-	c.request.Reset()
+	c.request = c.request[:0]
 	if err := req.Write(&c.request); err != nil {
 		return nil, err
 	}
-	if _, err := c.Conn.Write(c.request.Bytes()); err != nil {
-		return nil, fmt.Errorf("send the request: %w: %w", errNoResponse, err)
+	if err := c.send(); err != nil {
+		return nil, err
+	}
+	return c.receive(req, trace)
+}
+
+// send sends what is in the buffer, and waits for the first part of the response.
+func (c *clientConn) send() error {
+	if _, err := c.Write(c.request); err != nil {
+		return fmt.Errorf("send the request: %w: %w", ErrNoResponse, err)
 	}
 	c.left = c.client.options.MaxHeaderBytes
 	c.limitHead()
 	runtime.Gosched() // see readHead
 	if _, err := c.reader.Peek(1); err != nil {
 		if isDeadline(err) {
-			return nil, fmt.Errorf("wait for the response: %w", err)
+			return fmt.Errorf("wait for the response: %w", err)
 		}
-		return nil, fmt.Errorf("%w: %w", errNoResponse, err)
+		return fmt.Errorf("%w: %w", ErrNoResponse, err)
 	}
+	return nil
+}
+
+// receive returns the response, whose first part has arrived.
+func (c *clientConn) receive(req *http.Request, trace *httptrace.ClientTrace) (*http.Response, error) {
 	res, err := c.readResponse(req, trace)
 	if err != nil {
 		return nil, fmt.Errorf("read the response: %w", err)
@@ -231,11 +264,16 @@ func (c *clientConn) exchange(req *http.Request, trace *httptrace.ClientTrace) (
 		c.end(!isLast)
 		return res, nil
 	}
-	if int64(c.reader.Buffered()) < res.ContentLength || res.ContentLength < 0 {
-		c.limitRead(time.Time{}) // a body may take its time
-	}
+	c.beginBody(res.ContentLength)
 	res.Body = &clientBody{ReadCloser: res.Body, conn: c, ctx: req.Context(), isLast: isLast}
 	return res, nil
+}
+
+// beginBody lifts the deadline if a part of the body is still to come: it may take its time.
+func (c *clientConn) beginBody(length int64) {
+	if int64(c.reader.Buffered()) < length || length < 0 {
+		c.limitRead(time.Time{})
+	}
 }
 
 // readResponse reads the heads of all responses up to the final one.
@@ -273,12 +311,12 @@ func (c *clientConn) limitRead(until time.Time) {
 		return
 	}
 	c.readUntil = until
-	c.Conn.SetReadDeadline(until) // reading fails if this does
+	c.SetReadDeadline(until) // reading fails if this does
 }
 
 // end ends a request. The connection is kept if it can be used again.
 func (c *clientConn) end(reusable bool) {
-	isLive := c.cancelled()
+	isLive := c.unwatch()
 	if !reusable || !isLive || c.raw == nil || c.reader.Buffered() > 0 || !c.client.put(c) {
 		c.Close()
 	}

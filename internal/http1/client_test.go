@@ -415,7 +415,7 @@ func TestClientTimeout(t *testing.T) {
 		res, err := c.RoundTrip(s.request(t, t.Context(), "GET"))
 		if err == nil {
 			io.ReadAll(res.Body)
-		} else if !isTimeout(err) || errors.Is(err, errNoResponse) {
+		} else if !isTimeout(err) || errors.Is(err, ErrNoResponse) {
 			t.Errorf("request %d: %v", i, err)
 		}
 		if err == nil && i == 1 {
@@ -436,7 +436,7 @@ func TestClientDropsInterruptedConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.cancelled = func() bool { return isLive }
+		conn.ctx, conn.cancelled = t.Context(), func() bool { return isLive }
 		if conn.end(true); len(c.idle) != kept {
 			t.Errorf("live %v: %d connections are kept, want %d", isLive, len(c.idle), kept)
 		}

@@ -7,4 +7,7 @@
 //
 // What it accepts is a subset of what net/http accepts, with the same meaning, and handlers get the same requests. The
 // response has the same header in the same order. The tests compare both with net/http.
+//
+// A Client sends such requests to a server, and does the same with responses: a Call parses the common ones, and leaves
+// all others to net/http.
 package http1

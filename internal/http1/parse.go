@@ -133,8 +133,10 @@ func (r *request) parseFields(rest string) bool {
 			return false
 		}
 		switch name {
+		case "Content-Length", "Transfer-Encoding", "Trailer", "Te", "Expect", "Upgrade", "Http2-Settings", "Keep-Alive", "Proxy-Connection", "Pragma":
+			return false
 		case "Host":
-			if r.Host != "" || !isHost(value) {
+			if r.Host != "" || !IsHost(value) {
 				return false
 			}
 			r.Host = value
@@ -168,7 +170,7 @@ func (f *fields) begin(n int) []string {
 	return f.lines
 }
 
-// parseField splits a header line. It returns false for headers that are not common.
+// parseField splits a header line. It returns false if the line is not an ordinary one.
 func parseField(line string) (name, value string, ok bool) {
 	colon := strings.IndexByte(line, ':')
 	if colon < 1 {
@@ -185,15 +187,11 @@ func parseField(line string) (name, value string, ok bool) {
 		}
 	}
 	name = textproto.CanonicalMIMEHeaderKey(line[:colon])
-	switch name {
-	case "Content-Length", "Transfer-Encoding", "Trailer", "Te", "Expect", "Upgrade", "Http2-Settings", "Keep-Alive", "Proxy-Connection", "Pragma":
-		return "", "", false
-	}
 	return name, textproto.TrimString(line[colon+1:]), true
 }
 
-// isHost reports whether a Host header is a name or an address, perhaps with a port, and not empty.
-func isHost(s string) bool {
+// IsHost reports whether a Host header is a name or an address, perhaps with a port, and not empty.
+func IsHost(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; !isPlain(c) && c != ':' && c != '[' && c != ']' || c == '/' || c == '~' {
 			return false
