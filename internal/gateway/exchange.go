@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/http1"
 	"github.com/penstock-io/penstock/internal/reqbody"
 )
 
@@ -27,6 +28,11 @@ type exchange struct {
 	body    reqbody.Body
 	passed  io.ReadCloser // what the limiter passed on of the body, or all of it if the limiter has read some
 	reached atomic.Bool   // a connection to a server was established: the server may have received the request
+
+	common bool       // package http1 has parsed the request
+	call   http1.Call // forwards a common request
+	unread *server    // whose response to the call is left to net/http; nil: none
+	first  uint32     // the turn of the request in its route's rotation; 0: not known
 
 	id                []string  // header lines; the response keeps this one
 	host, scheme, way [1]string // and the copied request keeps these
@@ -79,6 +85,7 @@ func (g *Gateway) begin(rw http.ResponseWriter, req *http.Request) *exchange {
 		x.peer = address.Addr().Unmap().WithZone("")
 		x.trusted = g.reader.Trusts(x.peer)
 	}
+	_, x.common = req.Context().Value(http.ServerContextKey).(*http1.Server)
 	x.id = []string{requestID(x.trusted, req)}
 	x.writer = pacedWriter{
 		ResponseWriter: rw,
@@ -94,9 +101,17 @@ func (g *Gateway) begin(rw http.ResponseWriter, req *http.Request) *exchange {
 // it is.
 func (g *Gateway) end(x *exchange) {
 	if !x.owns {
-		*x = exchange{}
+		*x = exchange{call: x.call}
 		g.exchanges.Put(x)
 	}
+}
+
+// turn returns the turn of the request. All attempts to send it count as one.
+func (x *exchange) turn() uint32 {
+	if x.first == 0 {
+		x.first = x.route.turn.Add(1)
+	}
+	return x.first
 }
 
 // traceConnection records when a connection to a server is established.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/http1"
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
@@ -41,6 +42,10 @@ func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
 		return
 	}
 	x.passed = req.Body
+	defer x.call.Close()
+	if g.forwardCommon(rw, req, x) {
+		return
+	}
 	x.traceConnection()
 	g.proxy.ServeHTTP(rw, x.copyRequest(req))
 }
@@ -54,26 +59,37 @@ func rewrite(r *httputil.ProxyRequest) {
 	if x.route.rewriteHost {
 		out.Host = ""
 	}
+	for _, f := range x.origin(r.In, nil) {
+		out.Header[f.Name] = f.Lines
+	}
+}
+
+// origin appends the headers in which the server is told where a request comes from. In the request they are those of
+// a trusted peer: the others are already removed.
+func (x *exchange) origin(in *http.Request, to []http1.Field) []http1.Field {
 	scheme := "http"
-	if r.In.TLS != nil {
+	if in.TLS != nil {
 		scheme = "https"
 	}
-	h, said := out.Header, r.In.Header // headers of an untrusted peer are already removed from both
-	x.host[0], x.scheme[0] = r.In.Host, scheme
-	h["X-Forwarded-Host"] = firstOf(said["X-Forwarded-Host"], x.host[:])
-	h["X-Forwarded-Proto"] = firstOf(said["X-Forwarded-Proto"], x.scheme[:])
+	said := in.Header
+	x.host[0], x.scheme[0] = in.Host, scheme
+	to = append(to,
+		http1.Field{Name: "X-Forwarded-Host", Lines: firstOf(said["X-Forwarded-Host"], x.host[:])},
+		http1.Field{Name: "X-Forwarded-Proto", Lines: firstOf(said["X-Forwarded-Proto"], x.scheme[:])},
+	)
 	if !x.peer.IsValid() {
-		return
+		return to
 	}
 	peer := x.peer.String()
 	x.way[0] = joined(said["X-Forwarded-For"], peer)
-	h["X-Forwarded-For"] = x.way[:]
+	to = append(to, http1.Field{Name: "X-Forwarded-For", Lines: x.way[:]})
 	if forwarded := said["Forwarded"]; forwarded != nil {
 		if x.peer.Is6() {
 			peer = `"[` + peer + `]"`
 		}
-		h["Forwarded"] = []string{joined(forwarded, "for="+peer+";proto="+scheme)}
+		to = append(to, http1.Field{Name: "Forwarded", Lines: []string{joined(forwarded, "for="+peer+";proto="+scheme)}})
 	}
+	return to
 }
 
 func firstOf(lines, otherwise []string) []string {
@@ -104,12 +120,15 @@ const statusClientLeft = 499
 
 // answerFailure answers a request that no server has answered.
 func (g *Gateway) answerFailure(rw http.ResponseWriter, req *http.Request, err error) {
-	x := exchangeOf(req)
+	g.answerFailureOf(exchangeOf(req), rw, err)
+}
+
+func (g *Gateway) answerFailureOf(x *exchange, rw http.ResponseWriter, err error) {
 	if broken := x.body.Err(); broken != nil {
 		write(rw, problemOfBody(broken))
 		return
 	}
-	if errors.Is(req.Context().Err(), context.Canceled) && !g.draining.Load() {
+	if errors.Is(x.Err(), context.Canceled) && !g.draining.Load() {
 		if !x.reached.Load() {
 			httplimit.Unserved(rw)
 		}

@@ -21,7 +21,10 @@ func (e *errNoServer) Error() string {
 // read.
 func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req)
-	first, n := r.turn.Add(1), uint32(len(r.servers))
+	if x.unread != nil {
+		return r.readResponse(x, req)
+	}
+	first, n := x.turn(), uint32(len(r.servers))
 	var failure error
 	for i := range 2 * n {
 		if i == n && failure != nil {
@@ -39,7 +42,7 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		req.URL.Scheme, req.URL.Host = s.address.Scheme, s.address.Host
 		res, err := r.send(s, req)
-		r.recordOutcome(s, req, res, err)
+		r.recordOutcome(s, x, statusOf(res), err)
 		if err == nil || x.hasBegun() || !isDialError(err) || req.Context().Err() != nil {
 			return res, err
 		}
@@ -62,19 +65,26 @@ func (r *route) send(s *server, req *http.Request) (*http.Response, error) {
 // recordOutcome records what the outcome of a request says about the server. A response in time on an established
 // connection is a success. A connection that cannot be established and a timeout are failures. Anything else can be
 // caused by the client that chose the request, and says nothing about the server.
-func (r *route) recordOutcome(s *server, req *http.Request, res *http.Response, err error) {
+func (r *route) recordOutcome(s *server, x *exchange, status int, err error) {
 	switch {
-	case err == nil && r.count5xx && isServerError(res.StatusCode):
-		r.failed(s, fmt.Errorf("status %d", res.StatusCode))
+	case err == nil && r.count5xx && isServerError(status):
+		r.failed(s, fmt.Errorf("status %d", status))
 	case err == nil:
 		s.succeeded()
-	case req.Context().Err() != nil, exchangeOf(req).body.Err() != nil:
+	case x.Err() != nil, x.body.Err() != nil:
 		s.left()
 	case isDialError(err), isTimeout(err):
 		r.failed(s, err)
 	default:
 		s.left()
 	}
+}
+
+func statusOf(res *http.Response) int {
+	if res == nil {
+		return 0
+	}
+	return res.StatusCode
 }
 
 func (r *route) failed(s *server, err error) {
