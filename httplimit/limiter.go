@@ -138,7 +138,7 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 		if served {
 			r.beginUnwritten(isGone)
 		}
-		if settled {
+		if settled || v.Reservation == "" {
 			return
 		}
 		stop()
