@@ -72,7 +72,7 @@ type Health struct {
 type Gateway struct {
 	TLS      ServerTLS     `key:"tls"`
 	H2C      bool          `key:"h2c" doc:"also accept HTTP/2 without TLS"`
-	FastPath bool          `key:"fast_path" doc:"serve common HTTP/1.1 requests without TLS and without a body with less processor time, by a server that hands all other requests to Go's net/http, and forward them by a client that needs less, too. false: net/http serves and forwards every request"`
+	FastPath bool          `key:"fast_path" doc:"serve common HTTP/1.1 requests without TLS and without a body with less processor time, by a server that hands all other requests to Go's net/http, and forward them to servers without TLS by a client that leaves all but common responses to net/http. false: net/http serves and forwards every request"`
 	Slashes  bool          `key:"keep_escaped_slashes" doc:"accept paths with %2F. Servers that decode it to a slash, such as nginx, then serve a different path than the one that was limited"`
 	Headers  []string      `key:"forward_headers" doc:"headers to forward although they are dropped by default (X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override, X-HTTP-Host-Override, Proxy) or dropped unless trusted_proxies send them (X-Original-*, X-Host, WL-Proxy-Client-IP and others). With them, a server may serve a different request than the one that was limited"`
 	Trace    bool          `key:"trace" doc:"forward TRACE and TRACK requests; otherwise they get 501"`
