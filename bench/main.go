@@ -12,26 +12,22 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/penstock-io/penstock/bench/doors"
 	"github.com/penstock-io/penstock/bench/envoy"
-	"github.com/penstock-io/penstock/bench/guards"
-	"github.com/penstock-io/penstock/bench/hot"
-	"github.com/penstock-io/penstock/bench/inprocess"
-	"github.com/penstock-io/penstock/bench/keys"
-	"github.com/penstock-io/penstock/bench/latency"
-	"github.com/penstock-io/penstock/bench/memory"
-	"github.com/penstock-io/penstock/bench/redis"
+	"github.com/penstock-io/penstock/bench/lab"
+	"github.com/penstock-io/penstock/bench/limiter"
 	"github.com/penstock-io/penstock/bench/report"
-	"github.com/penstock-io/penstock/bench/rules"
-	"github.com/penstock-io/penstock/bench/scale"
+	"github.com/penstock-io/penstock/bench/section"
 )
 
+// roles are what child processes of this program do.
+var roles = map[string]func(args []string) error{limiter.Role: limiter.Serve, doors.Role: doors.Serve, envoy.Role: envoy.Serve}
+
 func main() {
-	inprocess.ServeIfChild()
-	doors.ServeIfChild()
-	envoy.ServeIfChild()
+	lab.ServeIfChild(roles)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	o, err := parse(os.Args[1:], os.Stderr)
@@ -47,6 +43,49 @@ func main() {
 		stop()
 		os.Exit(1)
 	}
+}
+
+// sections are the benchmarks, in the order in which they run.
+var sections = []struct {
+	name    string
+	measure func(*lab.Bench, workSizes) report.Section
+}{
+	{"memory", ofLimiters(section.Memory)},
+	{"keys", ofLimiters(section.Keys)},
+	{"huge", ofLimiters(section.Huge)},
+	{"scale", ofLimiters(section.Scale)},
+	{"redis", ofLimiters(section.Redis)},
+	{"latency", ofLimiters(section.Latency)},
+	{"hot", ofLimiters(section.Hot)},
+	{"guards", ofLimiters(section.Guards)},
+	{"rules", ofLimiters(section.Rules)},
+	{"doors", func(b *lab.Bench, s workSizes) report.Section { return doors.Measure(b, s.doorsCell) }},
+	{"envoy", func(b *lab.Bench, s workSizes) report.Section { return envoy.Measure(b, s.envoyKeys, s.envoyCell) }},
+}
+
+func ofLimiters(measure func(*lab.Bench, section.Sizes) report.Section) func(*lab.Bench, workSizes) report.Section {
+	return func(b *lab.Bench, s workSizes) report.Section { return measure(b, s.Sizes) }
+}
+
+func benchmarks() (names []string) {
+	for _, s := range sections {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// ordinary are the benchmarks that any machine can run.
+func ordinary() []string {
+	return slices.DeleteFunc(benchmarks(), func(name string) bool { return name == "huge" })
+}
+
+func measure(ctx context.Context, name string, o options, stderr *os.File) (report.Section, error) {
+	for _, s := range sections {
+		if s.name == name {
+			return lab.Run(ctx, name, o.repeat, stderr, func(b *lab.Bench) report.Section { return s.measure(b, o.sizes) })
+		}
+	}
+	return report.Section{}, fmt.Errorf("no benchmark is called %q", name)
 }
 
 // resultsDir holds the saved results, in the repository.
@@ -66,7 +105,7 @@ func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) erro
 	for _, name := range o.only {
 		section, err := measure(ctx, name, o, stderr)
 		if err != nil {
-			failed = fmt.Errorf("%s: %w", name, err)
+			failed = err
 			break
 		}
 		r.Sections = append(r.Sections, section)
@@ -82,33 +121,4 @@ func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) erro
 		write = r.JSON
 	}
 	return errors.Join(failed, write(stdout))
-}
-
-func measure(ctx context.Context, name string, o options, stderr *os.File) (report.Section, error) {
-	s := o.sizes
-	switch name {
-	case "memory":
-		return memory.Measure(memory.Options{Keys: s.memoryKeys, Cell: s.memoryCell, Repeat: o.repeat, Stderr: stderr})
-	case "keys":
-		return keys.Measure(keys.Options{Keys: s.weighedKeys, MaxBytes: 8 << 30, Stderr: stderr})
-	case "huge":
-		return keys.MeasureHuge(keys.Options{Keys: o.keys, Cell: s.doorsCell, Stderr: stderr})
-	case "scale":
-		return scale.Measure(ctx, scale.Options{Limits: 64, Keys: s.scaledKeys, Rules: s.scaledRules, Nodes: 64, Cell: s.scaleCell, Stderr: stderr})
-	case "guards":
-		return guards.Measure(ctx, guards.Options{Keys: s.guardedKeys, Cell: s.redisCell, Repeat: o.repeat, Stderr: stderr})
-	case "redis":
-		return redis.Measure(ctx, redis.Options{Keys: s.redisKeys, LogKeys: s.logKeys, Cell: s.redisCell, Repeat: o.repeat, Stderr: stderr})
-	case "latency":
-		return latency.Measure(ctx, latency.Options{Keys: s.redisKeys, Cell: s.latencyCell, Calls: s.travels, Repeat: o.repeat, Stderr: stderr})
-	case "hot":
-		return hot.Measure(ctx, hot.Options{Cell: s.hotCell, Scarce: s.scarce, Repeat: o.repeat, Stderr: stderr})
-	case "rules":
-		return rules.Measure(rules.Options{Rules: s.rules, Cell: s.rulesCell, Repeat: o.repeat, Stderr: stderr})
-	case "doors":
-		return doors.Measure(ctx, doors.Options{Cell: s.doorsCell, Repeat: o.repeat, Stderr: stderr})
-	case "envoy":
-		return envoy.Measure(ctx, envoy.Options{Keys: s.envoyKeys, Cell: s.envoyCell, Repeat: o.repeat, Stderr: stderr})
-	}
-	return report.Section{}, fmt.Errorf("no benchmark is called %q", name)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/penstock-io/penstock/bench/section"
 )
 
 const help = `bench measures Penstock beside other limiters, in one run on one machine.
@@ -54,7 +57,6 @@ type options struct {
 	quick  bool
 	output string
 	repeat int
-	keys   int  // of huge
 	save   bool // into resultsDir, and write the documents
 	readme bool // only write the documents
 	sizes  workSizes
@@ -62,55 +64,35 @@ type options struct {
 
 // workSizes configure how much each benchmark measures.
 type workSizes struct {
-	memoryKeys  int
-	memoryCell  time.Duration
-	weighedKeys int
-	redisKeys   int
-	redisCell   time.Duration
-	logKeys     int
-	latencyCell time.Duration
-	travels     int
-	hotCell     time.Duration
-	scarce      int64
-	guardedKeys int
-
-	scaledKeys, scaledRules int
-	scaleCell               time.Duration
-
-	rules     int
-	rulesCell time.Duration
-
+	section.Sizes
 	doorsCell time.Duration
-
 	envoyKeys int
 	envoyCell time.Duration
 }
 
 var (
-	full = workSizes{
-		memoryKeys: 1_000_000, memoryCell: 500 * time.Millisecond,
-		weighedKeys: 10_000_000,
-		redisKeys:   100_000, redisCell: time.Second, logKeys: 200,
-		latencyCell: 5 * time.Second, travels: 200,
-		hotCell: 2 * time.Second, scarce: 200_000,
-		guardedKeys: 100_000,
-		scaledKeys:  100_000_000, scaledRules: 200_000, scaleCell: 2 * time.Second,
-		rules: 100_000, rulesCell: 500 * time.Millisecond,
-		doorsCell: 5 * time.Second,
-		envoyKeys: 100_000, envoyCell: 5 * time.Second,
-	}
-	small = workSizes{
-		memoryKeys: 100_000, memoryCell: 20 * time.Millisecond,
-		weighedKeys: 1_000_000,
-		redisKeys:   5_000, redisCell: 50 * time.Millisecond, logKeys: 50,
-		latencyCell: 300 * time.Millisecond, travels: 25,
-		hotCell: 50 * time.Millisecond, scarce: 5_000,
-		guardedKeys: 20_000,
-		scaledKeys:  1_000_000, scaledRules: 10_000, scaleCell: 50 * time.Millisecond,
-		rules: 100_000, rulesCell: 20 * time.Millisecond,
-		doorsCell: time.Second,
-		envoyKeys: 2_000, envoyCell: 300 * time.Millisecond,
-	}
+	full = workSizes{section.Sizes{
+		MemoryKeys: 1_000_000, MemoryCell: 500 * time.Millisecond,
+		WeighedKeys: 10_000_000,
+		HugeKeys:    500_000_000, HugeCell: 5 * time.Second,
+		RedisKeys: 100_000, RedisCell: time.Second, LogKeys: 200,
+		LatencyCell: 5 * time.Second, KeptUp: 50 * time.Millisecond, Travels: 200,
+		GuardedKeys: 100_000,
+		HotCell:     2 * time.Second, Scarce: 200_000,
+		Rules: 100_000, RulesCell: 500 * time.Millisecond,
+		ScaledLimits: 64, ScaledKeys: 100_000_000, ScaledRules: 200_000, ScaledNodes: 64, ScaleCell: 2 * time.Second,
+	}, 5 * time.Second, 100_000, 5 * time.Second}
+	small = workSizes{section.Sizes{
+		MemoryKeys: 100_000, MemoryCell: 20 * time.Millisecond,
+		WeighedKeys: 1_000_000,
+		HugeKeys:    500_000_000, HugeCell: time.Second,
+		RedisKeys: 5_000, RedisCell: 50 * time.Millisecond, LogKeys: 50,
+		LatencyCell: 300 * time.Millisecond, KeptUp: 50 * time.Millisecond, Travels: 25,
+		GuardedKeys: 20_000,
+		HotCell:     50 * time.Millisecond, Scarce: 5_000,
+		Rules: 100_000, RulesCell: 20 * time.Millisecond,
+		ScaledLimits: 64, ScaledKeys: 1_000_000, ScaledRules: 10_000, ScaledNodes: 64, ScaleCell: 50 * time.Millisecond,
+	}, time.Second, 2_000, 300 * time.Millisecond}
 )
 
 const (
@@ -118,18 +100,10 @@ const (
 	smallRepeat = 3
 )
 
-func benchmarks() []string {
-	return []string{"memory", "keys", "huge", "scale", "redis", "latency", "hot", "guards", "rules", "doors", "envoy"}
-}
-
-// ordinary are the benchmarks that any machine can run.
-func ordinary() []string {
-	return slices.DeleteFunc(benchmarks(), func(name string) bool { return name == "huge" })
-}
-
 func parse(args []string, usage io.Writer) (options, error) {
 	o := options{sizes: full}
 	var only string
+	var hugeKeys int
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.Usage = func() {
@@ -137,7 +111,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&only, "only", strings.Join(ordinary(), ","), "`benchmarks` to run, comma-separated")
-	flags.IntVar(&o.keys, "keys", 500_000_000, "`keys` of the benchmark huge")
+	flags.IntVar(&hugeKeys, "keys", full.HugeKeys, "`keys` of the benchmark huge")
 	flags.BoolVar(&o.quick, "quick", false, "small sizes and short cells")
 	flags.StringVar(&o.output, "o", "text", "output `format`: text or json")
 	flags.IntVar(&o.repeat, "repeat", 0, fmt.Sprintf("interleaved repeats per figure (default %d, quick %d)", fullRepeat, smallRepeat))
@@ -162,20 +136,17 @@ func parse(args []string, usage io.Writer) (options, error) {
 	if o.save && o.quick {
 		return o, errors.New("-save with -quick: a quick run shows that everything works, not how fast it is")
 	}
-	if o.keys < 1000 {
-		return o, fmt.Errorf("-keys %d: want at least 1000", o.keys)
+	if hugeKeys < 1000 {
+		return o, fmt.Errorf("-keys %d: want at least 1000", hugeKeys)
 	}
 	if o.repeat < 0 {
 		return o, fmt.Errorf("-repeat %d: want at least 1", o.repeat)
 	}
+	repeat := fullRepeat
 	if o.quick {
-		o.sizes = small
+		o.sizes, repeat = small, smallRepeat
 	}
-	if o.repeat == 0 {
-		o.repeat = fullRepeat
-		if o.quick {
-			o.repeat = smallRepeat
-		}
-	}
+	o.repeat = cmp.Or(o.repeat, repeat)
+	o.sizes.HugeKeys = hugeKeys
 	return o, nil
 }

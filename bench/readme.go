@@ -73,36 +73,43 @@ var generated = []struct {
 	{"docs/explanation/benchmarks.md", "bench: scale", scaleText},
 }
 
-// writeDocuments writes the saved results into the documents of the repository.
-func writeDocuments(root string) error {
+// generate returns the files that are written from the saved results, by name: documents and pictures.
+func generate(root string) (map[string]string, error) {
 	saved, err := report.Load(filepath.Join(root, resultsDir), benchmarks())
 	if err != nil {
-		return err
+		return nil, err
 	}
+	files := map[string]string{}
 	for name, svg := range curves(saved) {
-		if err := os.WriteFile(filepath.Join(root, name), svg, 0o644); err != nil {
-			return err
-		}
+		files[filepath.Join(root, name)] = svg
 	}
 	for _, g := range generated {
 		file := filepath.Join(root, g.file)
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
+		if files[file] == "" {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			files[file] = string(text)
 		}
 		part, err := g.text(saved)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		document, err := report.Replace(string(text), g.markers, part)
-		if err != nil {
-			return fmt.Errorf("%s: %w", g.file, err)
-		}
-		if err := os.WriteFile(file, []byte(document), 0o644); err != nil {
-			return err
+		if files[file], err = report.Replace(files[file], g.markers, part); err != nil {
+			return nil, fmt.Errorf("%s: %w", g.file, err)
 		}
 	}
-	return nil
+	return files, nil
+}
+
+// writeDocuments writes the saved results into the documents of the repository.
+func writeDocuments(root string) error {
+	files, err := generate(root)
+	for name, text := range files {
+		err = errors.Join(err, os.WriteFile(name, []byte(text), 0o644))
+	}
+	return err
 }
 
 // comparisonsText returns the table of the README. Sections that were never saved are left out.
@@ -196,8 +203,8 @@ var curveFiles = []struct{ file, axis string }{
 }
 
 // curves draws the tables of the section scale, if it was saved, by file.
-func curves(saved []report.Report) map[string][]byte {
-	files := map[string][]byte{}
+func curves(saved []report.Report) map[string]string {
+	files := map[string]string{}
 	for _, r := range saved {
 		if r.Sections[0].Name != "scale" {
 			continue
@@ -210,13 +217,13 @@ func curves(saved []report.Report) map[string][]byte {
 			for column, name := range t.Columns {
 				line := toolreport.Line{Name: name.Name + " [" + name.Unit + "]"}
 				for _, row := range t.Rows {
-					line.Values = append(line.Values, row.Values[column])
+					line.Values = append(line.Values, float64(row.Values[column]))
 				}
 				c.Lines = append(c.Lines, line)
 			}
 			var b bytes.Buffer
 			c.SVG(&b)
-			files["docs/img/"+curveFiles[i].file] = b.Bytes()
+			files["docs/img/"+curveFiles[i].file] = b.String()
 		}
 	}
 	return files

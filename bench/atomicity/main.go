@@ -4,17 +4,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock/bench/race"
-	"github.com/penstock-io/penstock/bench/redis"
+	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
@@ -44,73 +44,94 @@ Reading the table:
 Flags:
 `
 
-// contention are the numbers of callers of the charts, over a round trip of 1 ms.
-var contention = []int{2, 5, 10, 20, 50, 100}
-
 func main() {
 	addr := flag.String("redis", "", "`address` of a Redis or Valkey to race on; empty starts one for the run")
-	svg := flag.String("svg", "", "write the charts as SVG into this `directory`")
 	trials := flag.Int("trials", 20, "bursts per cell; one more, not counted, warms up")
 	flag.Usage = func() {
-		ways := ""
-		for _, w := range race.Ways() {
-			ways += fmt.Sprintf("  %s\n      %s\n", w.Name, w.What)
+		list := ""
+		for _, w := range ways {
+			list += fmt.Sprintf("  %s\n      %s\n", w.name, w.what)
 		}
-		fmt.Fprintf(os.Stdout, help, ways)
+		fmt.Fprintf(os.Stdout, help, list)
 		flag.CommandLine.SetOutput(os.Stdout)
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *addr, *svg, max(*trials, 1), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "atomicity:", err)
+	cells, err := lab.Run(ctx, "atomicity", 1, os.Stderr, func(b *lab.Bench) []*cell { return raceAll(b, *addr, max(*trials, 1)) })
+	writeTables(os.Stdout, cells)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, addr, svg string, trials int, w io.Writer) (err error) {
+// raceAll runs every way under every load: many callers over each network, and growing numbers over one.
+func raceAll(b *lab.Bench, addr string, trials int) (cells []*cell) {
+	server := lab.Redis{Server: &redistest.Server{Addr: addr}}
 	if addr == "" {
-		server, err := redistest.Launch(ctx)
-		if err != nil {
-			return fmt.Errorf("start a Redis server (or give --redis ADDR): %w", err)
-		}
-		defer func() { err = errors.Join(err, server.Close()) }()
-		addr = server.Addr
+		server = b.Redis()
 	}
-	var loads []race.Load
-	for _, roundTrip := range []time.Duration{0, time.Millisecond, 2 * time.Millisecond} {
-		loads = append(loads, race.Load{Callers: 50, RoundTrip: roundTrip}, race.Load{Callers: 100, RoundTrip: roundTrip})
-	}
-	all := slices.Clone(loads)
-	for _, callers := range contention {
-		if l := (race.Load{Callers: callers, RoundTrip: time.Millisecond}); !slices.Contains(all, l) {
-			all = append(all, l)
+	fmt.Printf("One key, 10 per minute; %d nodes; %d trials each; Redis %s.\n", nodes, trials, server.Info("server", "redis_version"))
+	for _, l := range []load{
+		{50, 0}, {100, 0}, {50, 2 * time.Millisecond}, {100, 2 * time.Millisecond},
+		{2, time.Millisecond}, {5, time.Millisecond}, {10, time.Millisecond}, {20, time.Millisecond}, {50, time.Millisecond}, {100, time.Millisecond},
+	} {
+		for _, w := range ways {
+			cells = append(cells, race(b, server.Addr, w, l, trials))
 		}
 	}
-	var cells []*race.Cell
-	progress := report.Begin(os.Stderr, "atomicity", len(all)*len(race.Ways()))
-	defer progress.End()
-	for _, l := range all {
-		for _, way := range race.Ways() {
-			progress.Step("%s, %d callers, %v", way.Name, l.Callers, l.RoundTrip)
-			cell, err := race.Run(ctx, addr, way, l, trials)
-			if err != nil {
-				return err
-			}
-			cells = append(cells, cell)
-		}
-	}
-	version, err := redis.Info(addr, "server", "redis_version")
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "One key, 10 per minute; 4 nodes; %d trials each; Redis %s.\n", trials, version)
-	if svg != "" {
-		if err := race.WriteCharts(svg, cells, contention, time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return race.WriteTables(w, cells, loads)
+	return cells
 }
+
+const legend = `admitted: min–max (median) over the trials. over, falsely denied: the worst trial.
+logged: members left in the log (median). trips, retries, commands: per call.`
+
+// writeTables prints one table per load, in Markdown.
+func writeTables(w io.Writer, cells []*cell) {
+	for len(cells) > 0 {
+		l := cells[0].load
+		lines := [][]string{{"way", "admitted", "over", "falsely denied", "logged", "trips", "retries", "commands", "p50", "p99"}}
+		for ; len(cells) > 0 && cells[0].load == l; cells = cells[1:] {
+			lines = append(lines, cells[0].row())
+		}
+		fmt.Fprintf(w, "\n**%d callers at once, %s of added round trip**\n\n", l.callers, millis(l.roundTrip))
+		report.Align(w, lines)
+	}
+	fmt.Fprintf(w, "\n%s\n", legend)
+}
+
+func (c *cell) row() []string {
+	p50, p99 := c.took[(len(c.took)-1)/2], millis(c.took[(len(c.took)*99+99)/100-1])
+	if c.gaveUp > 0 {
+		p99 += fmt.Sprintf(" (%d gave up)", c.gaveUp)
+	}
+	return []string{
+		c.way, spread(c.admitted), orDash(c.over()), orDash(c.falselyDenied()), orDash(median(c.logged)),
+		decimal(c.tripsPerCall), decimal(c.retriesPerCall), decimal(c.commandsPerCall), millis(p50), p99,
+	}
+}
+
+func median(sorted []int) int { return sorted[(len(sorted)-1)/2] }
+
+// spread returns the count if all trials agree, otherwise "min–max (median)".
+func spread(sorted []int) string {
+	least, most := slices.Min(sorted), slices.Max(sorted)
+	if least == most {
+		return strconv.Itoa(least)
+	}
+	return fmt.Sprintf("%d–%d (%d)", least, most, median(sorted))
+}
+
+func orDash(n int) string {
+	if n == 0 {
+		return "–"
+	}
+	return strconv.Itoa(n)
+}
+
+func decimal(x float64) string { return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0") }
+
+func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }

@@ -1,55 +1,34 @@
 package doors
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
+
+	"github.com/penstock-io/penstock/bench/lab"
 )
 
-// Environment variables of a child: its role, its listen address, and the server that it asks.
-const (
-	roleVariable  = "PENSTOCK_TEST_BENCH_DOOR"
-	addrVariable  = "PENSTOCK_TEST_BENCH_DOOR_ADDR"
-	askedVariable = "PENSTOCK_TEST_BENCH_DOOR_ASKED"
-)
+// Role is the role of a child process that runs one of the reference servers.
+const Role = "door"
 
-// ServeIfChild turns this process into one of the reference servers, and does not return, if a parent started it
-// as one. A program that uses Measure calls it first.
-func ServeIfChild() {
-	role := os.Getenv(roleVariable)
-	if role == "" {
-		return
+// Serve runs a reference server: its kind, its listen address, and the server that it asks.
+func Serve(args []string) error {
+	handler, err := handlerOf(args[0], args[2])
+	if err != nil {
+		return err
 	}
-	handler, err := handlerOf(role, os.Getenv(askedVariable))
-	if err == nil {
-		err = http.ListenAndServe(os.Getenv(addrVariable), handler)
-	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
-	os.Exit(1)
+	return http.ListenAndServe(args[1], handler)
 }
 
-func startBare(ctx context.Context, dir, role, asked string) (*server, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, addrVariable+"="+addr, askedVariable+"="+asked)
-	return start(ctx, dir, "bare-"+role, addr, cmd)
+func (b *bench) startBare(kind, asked string) *lab.Server {
+	addr := lab.FreeAddr()
+	return b.Start(b.dir, "bare-"+kind, addr, lab.Self(Role, kind, addr, asked))
 }
 
-func handlerOf(role, asked string) (http.Handler, error) {
-	switch role {
+func handlerOf(kind, asked string) (http.Handler, error) {
+	switch kind {
 	case "proxy":
 		return bareProxyTo(asked)
 	case "handler": // the least that a denial costs: a few headers and a short body
@@ -62,7 +41,7 @@ func handlerOf(role, asked string) (http.Handler, error) {
 	case "json":
 		return http.HandlerFunc(answerJSON), nil
 	}
-	return appOf(role, asked)
+	return appOf(kind, asked)
 }
 
 func bareProxyTo(upstream string) (http.Handler, error) {

@@ -1,245 +1,177 @@
+// Package doors measures what limiting costs a request at each place where it can be done: in Penstock's gateway
+// compared with other proxies and a bare one, in its decision API compared with a bare handler, and, as a client
+// sees it, in front of an application, beside it and inside it.
+//
+// Every contestant runs in its own process, so that its processor time can be read. wrk generates the load. nginx
+// is the upstream, because it costs next to nothing.
 package doors
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/bench/report"
 )
-
-// Options configure how much is measured.
-type Options struct {
-	Cell   time.Duration // duration of each load; whole seconds
-	Repeat int
-	Stderr *os.File // for progress
-}
 
 const connections = 64
 
 // A bench is a run of the benchmark.
 type bench struct {
-	options  Options
+	*lab.Bench
+	cell     time.Duration // duration of each load; whole seconds
 	dir      string
 	penstock string // the binary
-	upstream *server
-	servers  []*server
-	progress *report.Progress
+	upstream *lab.Server
 }
 
 // Measure runs the benchmark.
-func Measure(ctx context.Context, o Options) (s report.Section, err error) {
+func Measure(b *lab.Bench, cell time.Duration) report.Section {
 	for _, program := range []string{"wrk", "nginx", "haproxy", "caddy"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return s, fmt.Errorf("%s is needed, Debian's packages are called the same: %w", program, err)
+			lab.Check(fmt.Errorf("%s is needed, Debian's packages are called the same: %w", program, err))
 		}
 	}
-	dir, err := os.MkdirTemp("", "penstock-doors-")
-	if err != nil {
-		return s, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b := &bench{options: o, dir: dir, penstock: filepath.Join(dir, "penstock")}
-	defer b.stop()
-	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "..", "-trimpath", "-o", b.penstock, "./cmd/penstock").CombinedOutput(); err != nil {
-		return s, fmt.Errorf("build penstock: %w\n%s", err, out)
-	}
-	if b.upstream, err = b.keep(startUpstream(ctx, dir)); err != nil {
-		return s, err
-	}
-	s = report.Section{Name: "doors", Title: "What a request pays for being limited", Notes: []string{
+	d := &bench{Bench: b, cell: cell, dir: b.TempDir("")}
+	d.penstock = filepath.Join(d.dir, "penstock")
+	b.Build("..", d.penstock, "./cmd/penstock")
+	d.upstream = d.startUpstream()
+	s := report.Section{Name: "doors", Title: "What a request pays for being limited", Notes: []string{
 		"Load, contestants and upstream share this machine's processors: rates say less than processor time.",
 		"Caddy has no limiter of its own: it only passes on.",
 	}}
-	b.progress = report.Begin(o.Stderr, "doors", o.Repeat*(len(proxies(""))*2+2+4+2+len(places)))
-	defer b.progress.End()
-	for _, part := range []func(context.Context, *report.Section) error{b.gateways, b.cached, b.decisions, b.where} {
-		if err := part(ctx, &s); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
-}
-
-func (b *bench) keep(s *server, err error) (*server, error) {
-	if err == nil {
-		b.servers = append(b.servers, s)
-	}
-	return s, err
-}
-
-func (b *bench) stop() {
-	for _, s := range b.servers {
-		s.stop()
-	}
+	d.gateways(&s, true)
+	d.gateways(&s, false)
+	d.cached(&s)
+	d.decisions(&s)
+	d.where(&s)
+	return s
 }
 
 // A contestant is measured by one load, in turn with the others.
 type contestant struct {
-	name   string
-	role   report.Role
-	server *server
-	asks   []*server // their processor time counts too
-	load   load
-	allow  bool
-
-	rates, p50s, p99s, cpus []float64
+	name    string
+	role    report.Role
+	servers []*lab.Server // the first gets the load; the processor time of all counts
+	load    load
+	allow   bool
 }
 
-// compete runs all contestants in turn.
-func (b *bench) compete(ctx context.Context, all []*contestant) error {
-	for range b.options.Repeat {
-		for _, c := range all {
-			b.progress.Step("%s", c.name)
-			if err := c.turn(ctx, b); err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-		}
-	}
-	return nil
+func against(name string, role report.Role, allow bool, servers ...*lab.Server) contestant {
+	return contestant{name, role, servers, load{url: "http://" + servers[0].Addr + "/", connections: connections}, allow}
 }
 
-func (c *contestant) turn(ctx context.Context, b *bench) error {
-	c.load.length = b.options.Cell
-	before, err := c.cpu()
-	if err != nil {
-		return err
-	}
-	r, err := c.load.run(ctx, b.dir)
-	if err != nil {
-		return err
-	}
-	after, err := c.cpu()
-	if err != nil {
-		return err
-	}
-	switch {
-	case c.allow && r.refused > 0:
-		return fmt.Errorf("%d of %d requests were refused; none should be", r.refused, r.requests)
-	case !c.allow && r.requests-r.refused > 1:
-		return fmt.Errorf("%d of %d requests passed; at most one should", r.requests-r.refused, r.requests)
-	}
-	c.rates = append(c.rates, r.rate)
-	c.p50s = append(c.p50s, micros(r.p50))
-	c.p99s = append(c.p99s, micros(r.p99))
-	c.cpus = append(c.cpus, micros(after-before)/float64(r.requests))
-	return nil
-}
-
-// cpu returns the processor time of the contestant's processes.
-func (c *contestant) cpu() (sum time.Duration, err error) {
-	for _, s := range append([]*server{c.server}, c.asks...) {
-		used, err := s.cpu()
-		if err != nil {
-			return 0, err
-		}
-		sum += used
-	}
-	return sum, nil
-}
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
-// gateways compares proxies with limits that allow everything, and with limits that deny everything.
-func (b *bench) gateways(ctx context.Context, s *report.Section) error {
-	for _, allow := range []bool{true, false} {
-		var all []*contestant
-		for _, p := range proxies(b.penstock) {
-			if !allow && (p.name == bareProxy || p.role == report.Peer && p.name[0] == 'C') {
-				continue // they deny nothing
-			}
-			server, err := b.keep(p.start(ctx, b.dir, b.upstream.addr, allow))
-			if err != nil {
-				return err
-			}
-			all = append(all, &contestant{name: p.name, role: p.role, server: server, allow: allow, load: load{url: "http://" + server.addr + "/", connections: connections}})
-		}
-		against, title := bareProxy, "Proxies, every request allowed"
-		if !allow {
-			server, err := b.keep(startBare(ctx, b.dir, "handler", ""))
-			if err != nil {
-				return err
-			}
-			all = append(all, &contestant{name: bareHandler, role: report.Ceiling, server: server, load: load{url: "http://" + server.addr + "/", connections: connections}})
-			against, title = bareHandler, "Proxies, every request denied"
-		}
-		if err := b.compete(ctx, all); err != nil {
-			return err
-		}
-		t := table(fmt.Sprintf("%s (%d connections)", title, connections), against, all)
-		s.Tables = append(s.Tables, t)
-		name, want := "gateway, allowed: processor time vs bare ReverseProxy", 1.1
-		if !allow {
-			name, want = "gateway, denied: processor time vs bare handler", 1.4
-		}
-		s.Goals = append(s.Goals, report.Goal{Name: name, Bound: report.AtMost, Want: want, Measured: t.Value(gatewayName, cpu) / t.Value(against, cpu), Unit: "×"})
-		name, want = "gateway, allowed: processor time vs nginx", 2.0
-		if !allow {
-			name, want = "gateway, denied: processor time vs nginx", 1.3
-		}
-		s.Goals = append(s.Goals, report.Goal{Name: name, Bound: report.AtMost, Want: want, Measured: t.Value(gatewayName, cpu) / t.Value(nginxName, cpu), Unit: "×"})
-	}
-	return nil
-}
-
-// Columns of the tables.
-const (
-	cpu = iota
-	rate
-	p50
-	p99
-)
-
-func table(title, against string, all []*contestant) report.Table {
-	t := report.Table{Title: title, Columns: []report.Column{
+// columns are the figures of each contestant.
+func columns(against string) []report.Column {
+	return []report.Column{
 		{Name: "CPU per request", Unit: "µs", Better: report.Less, Against: against},
 		{Name: "requests", Unit: "/s", Better: report.More, Against: against},
 		{Name: "p50", Unit: "µs", Better: report.Less},
 		{Name: "p99", Unit: "µs", Better: report.Less},
-	}}
-	for _, c := range all {
-		t.Rows = append(t.Rows, report.Row{Name: c.name, Role: c.role, Values: []float64{
-			report.Median(c.cpus), report.Median(c.rates), report.Median(c.p50s), report.Median(c.p99s),
-		}})
 	}
-	return t
+}
+
+const cpu = 0 // the column
+
+// compete runs all contestants in turn, and adds a table to the section.
+func (b *bench) compete(s *report.Section, title, reference string, all []contestant) *report.Table {
+	samples := report.Samples{}
+	var rows []report.Row
+	for _, c := range all {
+		rows = append(rows, report.NewRow(c.name, c.role))
+	}
+	columns := columns(reference)
+	for range b.Repeat {
+		for _, c := range all {
+			b.Step("%s: %s", title, c.name)
+			before := c.cpu()
+			r := lab.Must(c.load.run(b, b.dir, b.cell))
+			used := c.cpu() - before
+			switch passed := r.requests - r.refused; {
+			case c.allow && r.refused > 0:
+				lab.Check(fmt.Errorf("%d of %d requests were refused; none should be", r.refused, r.requests))
+			case !c.allow && passed > 1:
+				lab.Check(fmt.Errorf("%d of %d requests passed; at most one should", passed, r.requests))
+			}
+			for i, v := range []float64{used.Seconds() * 1e6 / float64(r.requests), r.rate, r.p50, r.p99} {
+				samples.Add(c.name, columns[i].Name, v)
+			}
+		}
+	}
+	s.Tables = append(s.Tables, samples.Table(title, "", columns, rows))
+	return &s.Tables[len(s.Tables)-1]
+}
+
+// cpu returns the processor time of the contestant's processes.
+func (c *contestant) cpu() (sum time.Duration) {
+	for _, s := range c.servers {
+		sum += lab.Must(lab.CPU(s.Pid()))
+	}
+	return sum
+}
+
+// atMost returns a goal for the processor time of one row, in multiples of another.
+func atMost(t *report.Table, name, row, other string, want float64) report.Goal {
+	return report.AtMost(name, want, t.Value(row, cpu)/t.Value(other, cpu), "×")
+}
+
+// gateways compares proxies with limits that allow everything, or with limits that deny everything.
+func (b *bench) gateways(s *report.Section, allow bool) {
+	var all []contestant
+	for _, p := range proxies {
+		if allow || p.denies {
+			all = append(all, against(p.name, p.role, allow, p.start(b, allow)))
+		}
+	}
+	if allow {
+		t := b.compete(s, fmt.Sprintf("Proxies, every request allowed (%d connections)", connections), bareProxy, all)
+		s.Goals = append(s.Goals,
+			atMost(t, "gateway, allowed: processor time vs bare ReverseProxy", gatewayName, bareProxy, 1.1),
+			atMost(t, "gateway, allowed: processor time vs nginx", gatewayName, nginxName, 2))
+		return
+	}
+	all = append(all, against(bareHandler, report.Ceiling, false, b.startBare("handler", "")))
+	t := b.compete(s, fmt.Sprintf("Proxies, every request denied (%d connections)", connections), bareHandler, all)
+	s.Goals = append(s.Goals,
+		atMost(t, "gateway, denied: processor time vs bare handler", gatewayName, bareHandler, 1.4),
+		atMost(t, "gateway, denied: processor time vs nginx", gatewayName, nginxName, 1.3))
 }
 
 // decisions compares the decision API with a handler that decides nothing.
-func (b *bench) decisions(ctx context.Context, s *report.Section) error {
-	addr, err := freeAddr()
-	if err != nil {
-		return err
-	}
-	ours, err := b.keep(servePenstock(ctx, b.penstock, b.dir, true, fmt.Sprintf("listen: {http: %q, gateway: \"\", grpc: \"\", admin: \"\"}\n", addr), addr))
-	if err != nil {
-		return err
-	}
-	bare, err := b.keep(startBare(ctx, b.dir, "json", ""))
-	if err != nil {
-		return err
-	}
+func (b *bench) decisions(s *report.Section) {
 	const call = `wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
 wrk.body = '{"domain": "default", "attributes": {"ip": "192.0.2.7", "path": "/search", "method": "GET"}, "cost": 1}'
 `
 	const check = "Penstock /v1/check"
-	all := []*contestant{
-		{name: check, role: report.Ours, server: ours, allow: true, load: load{url: "http://" + ours.addr + "/v1/check", connections: connections, script: call}},
-		{name: bareJSON, role: report.Ceiling, server: bare, allow: true, load: load{url: "http://" + bare.addr + "/", connections: connections, script: call}},
+	ours := against(check, report.Ours, true, b.servePenstock(true, listenHTTP))
+	ours.load.url += "v1/check"
+	all := []contestant{ours, against(bareJSON, report.Ceiling, true, b.startBare("json", ""))}
+	for i := range all {
+		all[i].load.script = call
 	}
-	if err := b.compete(ctx, all); err != nil {
-		return err
+	t := b.compete(s, fmt.Sprintf("Decision API (%d connections)", connections), bareJSON, all)
+	s.Goals = append(s.Goals, atMost(t, "/v1/check: processor time vs bare JSON handler", check, bareJSON, 1.5))
+}
+
+// where compares the places where an application can be limited, as a single client sees them.
+func (b *bench) where(s *report.Section) {
+	var all []contestant
+	for _, p := range places {
+		c := against(p.name, report.Ours, true, p.start(b))
+		c.load.connections = 1
+		all = append(all, c)
 	}
-	t := table(fmt.Sprintf("Decision API (%d connections)", connections), bareJSON, all)
-	s.Tables = append(s.Tables, t)
-	s.Goals = append(s.Goals, report.Goal{
-		Name: "/v1/check: processor time vs bare JSON handler", Bound: report.AtMost, Want: 1.5,
-		Measured: t.Value(check, cpu) / t.Value(bareJSON, cpu), Unit: "×",
-	})
-	return nil
+	t := b.compete(s, "Where to limit, one request at a time", alone, all)
+	t.Columns = slices.Concat(
+		report.Columns(report.Column{Unit: "µs", Better: report.Less, Against: alone}, "p50", "p99"),
+		report.Columns(report.Column{Unit: "µs", Better: report.Less}, "added to p50", "added to p99"))
+	const p50, p99 = 2, 3
+	base := t.Rows[0].Values
+	for i, r := range t.Rows {
+		t.Rows[i].Values = []report.Value{r.Values[p50], r.Values[p99], r.Values[p50] - base[p50], r.Values[p99] - base[p99]}
+	}
 }

@@ -1,101 +1,90 @@
 package doors
 
 import (
-	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
+	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// A proxy is a contestant in front of an upstream.
-type proxy struct {
-	name  string
-	role  report.Role
-	start func(ctx context.Context, dir, upstream string, allow bool) (*server, error)
-}
-
 const (
-	gatewayName = "Penstock gateway"
-	nginxName   = "nginx limit_req"
-	bareProxy   = "bare httputil.ReverseProxy"
-	bareHandler = "bare net/http handler"
-	bareJSON    = "bare net/http JSON handler"
+	gatewayName   = "Penstock gateway"
+	nginxName     = "nginx limit_req"
+	haproxyName   = "HAProxy stick table"
+	nginxCached   = "nginx, denials of Penstock cached"
+	haproxyCached = "HAProxy, denials of Penstock cached"
+	bareProxy     = "bare httputil.ReverseProxy"
+	bareHandler   = "bare net/http handler"
+	bareJSON      = "bare net/http JSON handler"
 )
 
-func proxies(penstock string) []proxy {
-	return []proxy{
-		{gatewayName, report.Ours, func(ctx context.Context, dir, upstream string, allow bool) (*server, error) {
-			return startPenstock(ctx, penstock, dir, upstream, allow)
-		}},
-		{bareProxy, report.Ceiling, func(ctx context.Context, dir, upstream string, _ bool) (*server, error) {
-			return startBare(ctx, dir, "proxy", upstream)
-		}},
-		{nginxName, report.Peer, startNginx},
-		{haproxyOwn, report.Peer, startHAProxy},
-		{"Caddy, without a limiter", report.Peer, startCaddy},
-	}
+// proxies are the contestants in front of an upstream.
+var proxies = []struct {
+	name   string
+	role   report.Role
+	denies bool // has a limiter
+	start  func(b *bench, allow bool) *lab.Server
+}{
+	{gatewayName, report.Ours, true, func(b *bench, allow bool) *lab.Server { return b.startGateway(b.upstream.Addr, allow) }},
+	{bareProxy, report.Ceiling, false, func(b *bench, _ bool) *lab.Server { return b.startBare("proxy", b.upstream.Addr) }},
+	{nginxName, report.Peer, true, (*bench).startNginx},
+	{haproxyName, report.Peer, true, (*bench).startHAProxy},
+	{"Caddy, without a limiter", report.Peer, false, (*bench).startCaddy},
 }
 
-func startPenstock(ctx context.Context, binary, dir, upstream string, allow bool) (*server, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	return servePenstock(ctx, binary, dir, allow, fmt.Sprintf("listen: {gateway: %q, http: \"\", grpc: \"\", admin: \"\"}\nupstreams: [{path: /, url: \"http://%s\"}]\n", addr, upstream), addr)
+// Settings of Penstock's listeners, to be formatted with an address.
+const (
+	listenHTTP    = "listen: {http: %q, gateway: \"\", grpc: \"\", admin: \"\"}\n"
+	listenGRPC    = "listen: {grpc: %q, gateway: \"\", http: \"\", admin: \"\"}\n"
+	listenGateway = "listen: {gateway: %q, http: \"\", grpc: \"\", admin: \"\"}\n"
+	behindProxy   = "trusted_proxies: [127.0.0.0/8]\n"
+)
+
+func (b *bench) startGateway(upstream string, allow bool) *lab.Server {
+	return b.servePenstock(allow, listenGateway+fmt.Sprintf("upstreams: [{path: /, url: \"http://%s\"}]\n", upstream))
 }
 
-func servePenstock(ctx context.Context, binary, dir string, allow bool, config, addr string) (*server, error) {
-	rate := "1/1h"
+func (b *bench) servePenstock(allow bool, config string) *lab.Server {
+	addr, rate := lab.FreeAddr(), "1/1h"
 	if allow {
 		rate = "1000000000/1m"
 	}
 	name := "penstock-" + strings.ReplaceAll(addr, ":", "-")
-	rules, err := write(dir, name+".rules.yaml", fmt.Sprintf("rules:\n  - {name: per-ip, key: [ip], limits: [{rate: %s, algorithm: token_bucket}]}\n", rate))
-	if err != nil {
-		return nil, err
-	}
-	config += fmt.Sprintf("rules: {file: %q}\ndata_dir: %q\nkey_secret: a secret of benchmarks\nlog: {level: warn, decisions: none}\n", rules, dir)
-	file, err := write(dir, name+".yaml", config)
-	if err != nil {
-		return nil, err
-	}
-	return start(ctx, dir, name, addr, exec.Command(binary, "serve", "--config", file))
+	rules := lab.Write(b.dir, name+".rules.yaml", fmt.Sprintf("rules:\n  - {name: per-ip, key: [ip], limits: [{rate: %s, algorithm: token_bucket}]}\n", rate))
+	config = fmt.Sprintf(config, addr) + fmt.Sprintf("rules: {file: %q}\ndata_dir: %q\nkey_secret: a secret of benchmarks\nlog: {level: warn, decisions: none}\n", rules, b.dir)
+	return b.Start(b.dir, name, addr, exec.Command(b.penstock, "serve", "--config", lab.Write(b.dir, name+".yaml", config)))
 }
 
 // startUpstream starts a server that answers every request at once.
-func startUpstream(ctx context.Context, dir string) (*server, error) {
-	return nginx(ctx, dir, "upstream", func(addr string) string {
-		return fmt.Sprintf("server { listen %s; location / { default_type text/plain; return 200 \"hello\\n\"; } }", addr)
-	})
+func (b *bench) startUpstream() *lab.Server {
+	return b.nginx("upstream", "server { listen ADDRESS; location / { default_type text/plain; return 200 \"hello\\n\"; } }")
 }
 
-func startNginx(ctx context.Context, dir, upstream string, allow bool) (*server, error) {
-	rate, burst, name := "1r/m", "", "nginx-deny"
+func (b *bench) startNginx(allow bool) *lab.Server {
+	rate, burst := "1r/m", ""
 	if allow {
-		rate, burst, name = "1000000r/s", "burst=100000 nodelay", "nginx-allow"
+		rate, burst = "1000000r/s", "burst=100000 nodelay"
 	}
-	return nginx(ctx, dir, name, func(addr string) string {
-		return fmt.Sprintf(`limit_req_zone $binary_remote_addr zone=ip:10m rate=%s;
+	return b.nginx(fmt.Sprint("nginx-allow-", allow), fmt.Sprintf(`limit_req_zone $binary_remote_addr zone=ip:10m rate=%s;
 upstream app { server %s; keepalive 128; }
 server {
-  listen %s;
+  listen ADDRESS;
   limit_req zone=ip %s;
   limit_req_status 429;
   limit_req_log_level info;
   location / { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
-}`, rate, upstream, addr, burst)
-	})
+}`, rate, b.upstream.Addr, burst))
 }
 
-func nginx(ctx context.Context, dir, name string, http func(addr string) string) (*server, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	config, err := write(dir, name+".conf", fmt.Sprintf(`daemon off;
+// nginx starts nginx with a configuration of http in which ADDRESS is where it listens.
+func (b *bench) nginx(name, http string) *lab.Server {
+	addr := lab.FreeAddr()
+	config := lab.Write(b.dir, name+".conf", fmt.Sprintf(`daemon off;
 pid %s.pid;
 worker_processes auto;
 error_log stderr crit;
@@ -106,23 +95,16 @@ http {
   client_body_temp_path %[2]s/body; proxy_temp_path %[2]s/proxy; fastcgi_temp_path %[2]s/f; uwsgi_temp_path %[2]s/u; scgi_temp_path %[2]s/s;
   %[3]s
 }
-`, filepath.Join(dir, name), dir, http(addr)))
-	if err != nil {
-		return nil, err
-	}
-	return start(ctx, dir, name, addr, exec.Command("nginx", "-p", dir, "-e", "stderr", "-c", config))
+`, filepath.Join(b.dir, name), b.dir, strings.ReplaceAll(http, "ADDRESS", addr)))
+	return b.Start(b.dir, name, addr, exec.Command("nginx", "-p", b.dir, "-e", "stderr", "-c", config))
 }
 
-func startHAProxy(ctx context.Context, dir, upstream string, allow bool) (*server, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	most, name := "0", "haproxy-deny"
+func (b *bench) startHAProxy(allow bool) *lab.Server {
+	addr, most, name := lab.FreeAddr(), "0", "haproxy-deny"
 	if allow {
 		most, name = "1000000000", "haproxy-allow"
 	}
-	config, err := write(dir, name+".cfg", fmt.Sprintf(`global
+	config := lab.Write(b.dir, name+".cfg", fmt.Sprintf(`global
   maxconn 4096
 defaults
   mode http
@@ -138,23 +120,63 @@ frontend in
   default_backend app
 backend app
   server app %s
-`, addr, most, upstream))
-	if err != nil {
-		return nil, err
-	}
-	return start(ctx, dir, name, addr, exec.Command("haproxy", "-db", "-q", "-f", config))
+`, addr, most, b.upstream.Addr))
+	return b.Start(b.dir, name, addr, exec.Command("haproxy", "-db", "-q", "-f", config))
 }
 
-func startCaddy(ctx context.Context, dir, upstream string, allow bool) (*server, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	config, err := write(dir, "Caddyfile", fmt.Sprintf("{\n  admin off\n  auto_https off\n}\nhttp://%s {\n  reverse_proxy %s\n}\n", addr, upstream))
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) startCaddy(bool) *lab.Server {
+	addr := lab.FreeAddr()
+	config := lab.Write(b.dir, "Caddyfile", fmt.Sprintf("{\n  admin off\n  auto_https off\n}\nhttp://%s {\n  reverse_proxy %s\n}\n", addr, b.upstream.Addr))
 	cmd := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", config)
-	cmd.Env = append(cmd.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	return start(ctx, dir, "caddy", addr, cmd)
+	cmd.Env = append(cmd.Environ(), "HOME="+b.dir, "XDG_DATA_HOME="+b.dir, "XDG_CONFIG_HOME="+b.dir)
+	return b.Start(b.dir, "caddy", addr, cmd)
+}
+
+// cached compares proxies that answer known denials of Penstock with their own limiters.
+func (b *bench) cached(s *report.Section) {
+	penstock := b.servePenstock(false, listenHTTP+behindProxy)
+	t := b.compete(s, fmt.Sprintf("Proxies that answer known denials, with Penstock's processor time (%d connections)", connections), nginxName, []contestant{
+		against(nginxName, report.Peer, false, b.startNginx(false)),
+		against(nginxCached, report.Ours, false, b.cachingNginx(penstock.Addr), penstock),
+		against(haproxyName, report.Peer, false, b.startHAProxy(false)),
+		against(haproxyCached, report.Ours, false, b.cachingHAProxy(penstock.Addr), penstock),
+	})
+	for _, pair := range [][2]string{{nginxCached, nginxName}, {haproxyCached, haproxyName}} {
+		s.Goals = append(s.Goals, atMost(t, pair[0]+": processor time vs "+pair[1], pair[0], pair[1], 1.3))
+	}
+}
+
+// cachingNginx starts nginx with the file in deploy and the lines that cache denials.
+func (b *bench) cachingNginx(asks string) *lab.Server {
+	denials := b.TempDir("/dev/shm")
+	lab.Check(os.Chmod(denials, 0o755)) // nginx workers run as another user
+	lines := cachingLines("nginx")
+	return b.nginx("nginx-cached", strings.NewReplacer(
+		"upstream penstock {", strings.Replace(lines[0], "/dev/shm/penstock", filepath.Join(denials, "nginx"), 1)+"upstream penstock {",
+		"proxy_pass http://penstock/v1/auth?deny_status=403;", lines[1],
+		"listen 80;", "listen ADDRESS;", "127.0.0.1:8090", asks, "127.0.0.1:8190", asks, "127.0.0.1:3000", b.upstream.Addr, "50ms", "5s",
+	).Replace(string(lab.Must(os.ReadFile("../deploy/nginx/penstock.conf")))))
+}
+
+// cachingHAProxy starts HAProxy with the files in deploy and the lines that cache denials.
+func (b *bench) cachingHAProxy(asks string) *lab.Server {
+	lines, addr, inside := cachingLines("haproxy"), lab.FreeAddr(), lab.FreeAddr()
+	files := strings.NewReplacer(
+		"frontend web", lines[0]+"frontend web", "    http-request lua.penstock\n", lines[1],
+		"bind :80", "bind "+addr, "127.0.0.1:8089", inside, "127.0.0.1:8090", asks, "127.0.0.1:8190", asks, "127.0.0.1:3000", b.upstream.Addr, "50ms", "5s",
+	)
+	for _, name := range []string{"haproxy.cfg", "penstock.lua"} {
+		lab.Write(b.dir, name, files.Replace(string(lab.Must(os.ReadFile("../deploy/haproxy/"+name)))))
+	}
+	return b.Start(b.dir, "haproxy-cached", addr, exec.Command("haproxy", "-db", "-q", "-f", "haproxy.cfg"))
+}
+
+// cachingLines returns the lines that the page about caching denials adds to the two places of a configuration.
+func cachingLines(kind string) [2]string {
+	const page = "../docs/how-to/cache-denials.md"
+	blocks := regexp.MustCompile("(?ms)^```"+kind+"\n(.*?)^```$").FindAllStringSubmatch(string(lab.Must(os.ReadFile(page))), -1)
+	if len(blocks) != 2 {
+		lab.Check(fmt.Errorf("%s has %d blocks of %s, not 2", page, len(blocks), kind))
+	}
+	return [2]string{blocks[0][1], blocks[1][1]}
 }

@@ -1,7 +1,6 @@
 package doors
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/client"
 	"github.com/penstock-io/penstock/client/grpcclient"
 	"github.com/penstock-io/penstock/engine"
@@ -21,69 +20,26 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A place is where an application's requests can be limited.
-type place struct {
-	name  string
-	start func(ctx context.Context, b *bench) (*server, error)
-}
-
 const alone = "application alone"
 
-var places = []place{
-	{alone, func(ctx context.Context, b *bench) (*server, error) { return startBare(ctx, b.dir, "app", "") }},
-	{"middleware, in process", func(ctx context.Context, b *bench) (*server, error) { return startBare(ctx, b.dir, "app-inside", "") }},
-	{"application asks over gRPC", func(ctx context.Context, b *bench) (*server, error) {
-		return b.asking(ctx, "app-grpc", "listen: {grpc: %q, gateway: \"\", http: \"\", admin: \"\"}\n")
+// places are where an application's requests can be limited.
+var places = []struct {
+	name  string
+	start func(b *bench) *lab.Server
+}{
+	{alone, func(b *bench) *lab.Server { return b.startBare("app", "") }},
+	{"middleware, in process", func(b *bench) *lab.Server { return b.startBare("app-inside", "") }},
+	{"application asks over gRPC", func(b *bench) *lab.Server {
+		return b.startBare("app-grpc", b.servePenstock(true, listenGRPC).Addr)
 	}},
-	{"application asks over HTTP", func(ctx context.Context, b *bench) (*server, error) {
-		return b.asking(ctx, "app-http", "listen: {http: %q, gateway: \"\", grpc: \"\", admin: \"\"}\n")
+	{"application asks over HTTP", func(b *bench) *lab.Server {
+		return b.startBare("app-http", b.servePenstock(true, listenHTTP).Addr)
 	}},
-	{"gateway in front", func(ctx context.Context, b *bench) (*server, error) {
-		app, err := b.keep(startBare(ctx, b.dir, "app", ""))
-		if err != nil {
-			return nil, err
-		}
-		return startPenstock(ctx, b.penstock, b.dir, app.addr, true)
-	}},
-	{"nginx in front, no limits", func(ctx context.Context, b *bench) (*server, error) { return b.nginxInFront(ctx, "") }},
-	{"nginx with forward-auth", func(ctx context.Context, b *bench) (*server, error) {
-		addr, err := freeAddr()
-		if err != nil {
-			return nil, err
-		}
-		config := fmt.Sprintf("listen: {http: %q, gateway: \"\", grpc: \"\", admin: \"\"}\ntrusted_proxies: [127.0.0.0/8]\n", addr)
-		if _, err := b.keep(servePenstock(ctx, b.penstock, b.dir, true, config, addr)); err != nil {
-			return nil, err
-		}
-		return b.nginxInFront(ctx, addr)
-	}},
-}
-
-// asking starts an application, and the Penstock server that it asks.
-func (b *bench) asking(ctx context.Context, role, config string) (*server, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := b.keep(servePenstock(ctx, b.penstock, b.dir, true, fmt.Sprintf(config, addr), addr)); err != nil {
-		return nil, err
-	}
-	return startBare(ctx, b.dir, role, addr)
-}
-
-// nginxInFront starts an application and nginx in front of it. nginx asks the server at asks first, if that is
-// set.
-func (b *bench) nginxInFront(ctx context.Context, asks string) (*server, error) {
-	app, err := b.keep(startBare(ctx, b.dir, "app", ""))
-	if err != nil {
-		return nil, err
-	}
-	name, upstreams, auth, location := "front", "", "", ""
-	if asks != "" {
-		name = "front-asking"
-		upstreams = fmt.Sprintf("upstream penstock { server %s; keepalive 16; }", asks)
-		auth = "auth_request /_penstock;"
-		location = `location = /_penstock {
+	{"gateway in front", func(b *bench) *lab.Server { return b.startGateway(b.startBare("app", "").Addr, true) }},
+	{"nginx in front, no limits", func(b *bench) *lab.Server { return b.nginxInFront("front", "", "", "") }},
+	{"nginx with forward-auth", func(b *bench) *lab.Server {
+		asks := b.servePenstock(true, listenHTTP+behindProxy).Addr
+		return b.nginxInFront("front-asking", fmt.Sprintf("upstream penstock { server %s; keepalive 16; }", asks), "auth_request /_penstock;", `location = /_penstock {
     internal;
     proxy_pass http://penstock/v1/auth?deny_status=403;
     proxy_pass_request_body off; proxy_set_header Content-Length "";
@@ -92,53 +48,27 @@ func (b *bench) nginxInFront(ctx context.Context, asks string) (*server, error) 
     proxy_set_header X-Original-Method $request_method;
     proxy_set_header X-Forwarded-Host $host;
     proxy_set_header X-Forwarded-For $remote_addr;
-  }`
-	}
-	return nginx(ctx, b.dir, name, func(addr string) string {
-		return fmt.Sprintf(`%s
+  }`)
+	}},
+}
+
+// nginxInFront starts an application and nginx in front of it, with further parts of its configuration.
+func (b *bench) nginxInFront(name, upstreams, auth, location string) *lab.Server {
+	return b.nginx(name, fmt.Sprintf(`%s
 upstream app { server %s; keepalive 16; }
 server {
-  listen %s;
+  listen ADDRESS;
   location / { %s proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
   %s
-}`, upstreams, app.addr, addr, auth, location)
-	})
+}`, upstreams, b.startBare("app", "").Addr, auth, location))
 }
 
-// where compares the places, as a single client sees them.
-func (b *bench) where(ctx context.Context, s *report.Section) error {
-	var all []*contestant
-	for _, p := range places {
-		server, err := b.keep(p.start(ctx, b))
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		all = append(all, &contestant{name: p.name, role: report.Ours, server: server, allow: true, load: load{url: "http://" + server.addr + "/", connections: 1}})
-	}
-	if err := b.compete(ctx, all); err != nil {
-		return err
-	}
-	t := report.Table{Title: "Where to limit, one request at a time", Columns: []report.Column{
-		{Name: "p50", Unit: "µs", Better: report.Less, Against: alone},
-		{Name: "p99", Unit: "µs", Better: report.Less, Against: alone},
-		{Name: "added to p50", Unit: "µs", Better: report.Less},
-		{Name: "added to p99", Unit: "µs", Better: report.Less},
-	}}
-	base50, base99 := report.Median(all[0].p50s), report.Median(all[0].p99s)
-	for _, c := range all {
-		p50, p99 := report.Median(c.p50s), report.Median(c.p99s)
-		t.Rows = append(t.Rows, report.Row{Name: c.name, Role: c.role, Values: []float64{p50, p99, p50 - base50, p99 - base99}})
-	}
-	s.Tables = append(s.Tables, t)
-	return nil
-}
-
-// appOf returns an application that is limited in the way of its role.
-func appOf(role, asked string) (http.Handler, error) {
+// appOf returns an application that is limited in the way of its kind.
+func appOf(kind, asked string) (http.Handler, error) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") })
 	var decider penstock.Decider
 	var err error
-	switch role {
+	switch kind {
 	case "app":
 		return app, nil
 	case "app-inside":

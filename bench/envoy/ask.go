@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/penstock-io/penstock/bench/remote"
+	"github.com/penstock-io/penstock/bench/lab"
 )
 
 // Requests cost the load generator as little as possible: a request is a copy of one that was encoded earlier,
@@ -49,10 +49,10 @@ type requestTemplate struct {
 	at   int
 }
 
-func encode(name string) (requestTemplate, error) {
+func encode(name string) requestTemplate {
 	place := strings.Repeat("\x01", keyLength)
-	text, err := proto.Marshal(request(name, place))
-	return requestTemplate{text, bytes.Index(text, []byte(place))}, err
+	text := lab.Must(proto.Marshal(request(name, place)))
+	return requestTemplate{text, bytes.Index(text, []byte(place))}
 }
 
 func (e requestTemplate) with(key string) []byte {
@@ -101,17 +101,14 @@ type loadTarget struct {
 	encoded requestTemplate
 }
 
-var _ remote.Limiter = (*loadTarget)(nil)
-
-func newLoadTarget(s *server, t traffic) (*loadTarget, error) {
-	e, err := encode(t.name)
-	return &loadTarget{conns: s.conns, traffic: t, encoded: e}, err
+func newLoadTarget(s *server, t traffic) lab.Limiter {
+	return &loadTarget{conns: s.conns, traffic: t, encoded: encode(t.name)}
 }
 
-func (a *loadTarget) Close() {}
+func (a *loadTarget) Close() error { return nil }
 
 // Caller uses the connections in turn.
-func (a *loadTarget) Caller() remote.TakeFunc {
+func (a *loadTarget) Caller() lab.TakeFunc {
 	conn := a.conns[a.next.Add(1)%uint64(len(a.conns))]
 	var response []byte
 	return func(ctx context.Context, key string) (bool, error) {

@@ -1,24 +1,14 @@
 package envoy
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-)
 
-// CompareOptions configure how many random requests are compared.
-type CompareOptions struct {
-	Requests int // of all rounds
-	Seed     uint64
-	Progress io.Writer
-}
+	"github.com/penstock-io/penstock/bench/lab"
+)
 
 // Comparison is the number of comparisons, and every difference.
 type Comparison struct {
@@ -37,7 +27,9 @@ const maxDifferences = 20
 type round struct {
 	name   string
 	ours   string   // YAML
-	theirs []string // environment; nil: compare only with the model
+	rules  string   // further settings of its rules
+	theirs []string // environment
+	alone  bool     // compare only with the model
 	model  model    // its settings
 
 	ourMetrics, theirMetrics string // URLs
@@ -48,54 +40,42 @@ envoy: {denial_headers: false, denial_body: none, response_dynamic_metadata: tru
 metrics: {compat: envoy_ratelimit}
 `
 
-var theirsInCommon = []string{"RESPONSE_DYNAMIC_METADATA=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true"}
-
 // rounds are all configurations. The version of envoyproxy/ratelimit that the benchmarks are built with has no
 // negative hits, no metadata of limits and another quota mode. So these are compared with the model alone, which
 // is compared with that service in all other rounds.
 var rounds = []round{
-	{name: "as it comes", ours: fmt.Sprintf(oursInCommon, "", ""), theirs: theirsInCommon},
-	{name: "local cache", ours: fmt.Sprintf(oursInCommon, "", ""), theirs: append([]string{"LOCAL_CACHE_SIZE_IN_BYTES=1000000"}, theirsInCommon...)},
+	{name: "as it comes", ours: fmt.Sprintf(oursInCommon, "", "")},
+	{name: "local cache", ours: fmt.Sprintf(oursInCommon, "", ""), theirs: []string{"LOCAL_CACHE_SIZE_IN_BYTES=1000000"}},
 	{name: "shadow mode, other header names",
 		ours:   fmt.Sprintf(oursInCommon, ", limit: X-L, remaining: X-R, reset: X-S", ", shadow_mode: true"),
-		theirs: append([]string{"SHADOW_MODE=true", "LIMIT_LIMIT_HEADER=X-L", "LIMIT_REMAINING_HEADER=X-R", "LIMIT_RESET_HEADER=X-S"}, theirsInCommon...),
+		theirs: []string{"SHADOW_MODE=true", "LIMIT_LIMIT_HEADER=X-L", "LIMIT_REMAINING_HEADER=X-R", "LIMIT_RESET_HEADER=X-S"},
 		model:  model{shadow: true, headers: [3]string{"X-L", "X-R", "X-S"}}},
-	{name: "stop increments when over limit",
-		ours:   fmt.Sprintf(oursInCommon, "", "") + "rules: {charge: unless_over, envoy_ratelimit: %q}\n",
-		theirs: append([]string{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true"}, theirsInCommon...), model: model{unlessOver: true}},
-	{name: "negative hits, quota mode of limits, metadata", ours: fmt.Sprintf(oursInCommon, "", ", negative_hits: true"), model: model{newest: true}},
-	{name: "negative hits, quota mode, stop increments", ours: fmt.Sprintf(oursInCommon, "", ", negative_hits: true, quota_mode: true") + "rules: {charge: unless_over, envoy_ratelimit: %q}\n",
-		model: model{newest: true, quota: true, unlessOver: true}},
+	{name: "stop increments when over limit", ours: fmt.Sprintf(oursInCommon, "", ""), rules: ", charge: unless_over",
+		theirs: []string{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true"}, model: model{unlessOver: true}},
+	{name: "negative hits, quota mode of limits, metadata", ours: fmt.Sprintf(oursInCommon, "", ", negative_hits: true"), alone: true, model: model{newest: true}},
+	{name: "negative hits, quota mode, stop increments", ours: fmt.Sprintf(oursInCommon, "", ", negative_hits: true, quota_mode: true"), rules: ", charge: unless_over",
+		alone: true, model: model{newest: true, quota: true, unlessOver: true}},
 }
 
 // Compare sends the same random requests to Penstock, to envoyproxy/ratelimit and to a model of it.
-func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
-	dir, err := os.MkdirTemp("", "compare-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	if err := build(ctx, dir); err != nil {
-		return nil, err
-	}
-	c := &comparison{CompareOptions: o, ctx: ctx, bin: dir}
+func Compare(b *lab.Bench, requests int, seed uint64) *Comparison {
+	c := &comparison{Bench: b, seed: seed, bin: b.TempDir("")}
+	build(b, c.bin)
 	for i := range rounds {
-		n := (o.Requests*(i+1))/len(rounds) - (o.Requests*i)/len(rounds)
-		if err := c.round(&rounds[i], n); err != nil {
-			return nil, fmt.Errorf("%s: %w", rounds[i].name, err)
-		}
-		fmt.Fprintf(o.Progress, "%s: %d requests, %d differences so far\n", rounds[i].name, n, len(c.all.Differences))
+		n := requests*(i+1)/len(rounds) - requests*i/len(rounds)
+		b.Step("%s: %d requests", rounds[i].name, n)
+		b.Scope(func() { c.round(&rounds[i], n) })
 		if len(c.all.Differences) > 0 {
 			break // later rounds have other counters, but would show the same differences
 		}
 	}
-	return &c.all, nil
+	return &c.all
 }
 
 type comparison struct {
-	CompareOptions
-	ctx context.Context
-	bin string
+	*lab.Bench
+	seed uint64
+	bin  string
 
 	mu  sync.Mutex
 	all Comparison
@@ -110,39 +90,24 @@ func (c *comparison) differ(format string, args ...any) {
 }
 
 // round starts both servers and sends them requests.
-func (c *comparison) round(r *round, requests int) error {
-	ours, err := launch(c.ctx, c.bin, contestant{name: "Penstock", command: r.oursCommand(c.bin)})
-	if err != nil {
-		return err
-	}
-	defer ours.stop()
+func (c *comparison) round(r *round, requests int) {
+	ours := launch(c.Bench, c.bin, contestant{name: "Penstock", command: r.oursCommand(c.bin)})
 	var theirs *server
-	if r.theirs != nil {
-		if theirs, err = launch(c.ctx, c.bin, contestant{name: "envoyproxy/ratelimit", command: r.theirsCommand(c.bin)}); err != nil {
-			return err
-		}
-		defer theirs.stop()
+	if !r.alone {
+		theirs = launch(c.Bench, c.bin, contestant{name: "envoyproxy/ratelimit", command: r.theirsCommand(c.bin)})
 	}
-	var all sync.WaitGroup
-	errs := make([]error, workers)
 	var left atomic.Int64
 	left.Store(int64(requests))
-	for w := range workers {
-		all.Go(func() {
-			a := newWorker(c, r, ours, theirs, w)
-			for errs[w] == nil && left.Add(-1) >= 0 {
-				errs[w] = a.next()
-			}
-		})
+	lab.Check(lab.Parallel(workers, func(w int) error {
+		a := newWorker(c, r, ours, theirs, w)
+		for left.Add(-1) >= 0 && c.Err() == nil {
+			a.next()
+		}
+		return c.Err()
+	}))
+	if r.name == "as it comes" {
+		c.metrics(r)
 	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	if theirs != nil && r.name == "as it comes" {
-		return c.metrics(r)
-	}
-	return nil
 }
 
 // A worker sends the requests of one connection.
@@ -158,28 +123,21 @@ type worker struct {
 func newWorker(c *comparison, r *round, ours, theirs *server, number int) *worker {
 	m := r.model
 	m.reset()
-	a := &worker{
-		comparison: c, round: r, model: &m, ours: rlsv3.NewRateLimitServiceClient(ours.conns[number%len(ours.conns)]),
-		made: &generator{r: newRandom(c.Seed, number), domain: domainOf(number), newest: m.newest},
-	}
+	a := &worker{comparison: c, round: r, model: &m, ours: ours.client(number), made: newGenerator(c.seed, number, m.newest)}
 	if theirs != nil {
-		a.peer = rlsv3.NewRateLimitServiceClient(theirs.conns[number%len(theirs.conns)])
+		a.peer = theirs.client(number)
 	}
 	return a
 }
 
-func newRandom(seed uint64, worker int) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, uint64(worker)))
-}
-
 // next sends one request to all.
-func (a *worker) next() error {
+func (a *worker) next() {
 	request := a.made.request()
-	got, gotErr := a.ours.ShouldRateLimit(a.ctx, request)
+	got, gotErr := a.ours.ShouldRateLimit(a, request)
 	want, wantErr := a.model.answer(request)
 	a.compare("the model", request, got, gotErr, want, wantErr)
 	if a.peer != nil {
-		want, wantErr := a.peer.ShouldRateLimit(a.ctx, request)
+		want, wantErr := a.peer.ShouldRateLimit(a, request)
 		a.compare("envoyproxy/ratelimit", request, got, gotErr, want, wantErr)
 	}
 	a.mu.Lock()
@@ -197,7 +155,6 @@ func (a *worker) next() error {
 			a.all.Refunds++
 		}
 	}
-	return a.ctx.Err()
 }
 
 func (a *worker) compare(with string, request *rlsv3.RateLimitRequest, got *rlsv3.RateLimitResponse, gotErr error, want *rlsv3.RateLimitResponse, wantErr error) {

@@ -10,73 +10,43 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/penstock-io/penstock/bench/lab"
 )
 
 // writeFiles writes the limits of all workers into a directory.
-func (r *round) writeFiles(dir string) error {
+func (r *round) writeFiles(dir string) {
 	for w := range workers {
-		if err := writeFile(filepath.Join(dir, domainOf(w)+".yaml"), fileOf(domainOf(w), r.model.newest)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *round) oursCommand(bin string) func(dir, addr, redis string) (*exec.Cmd, error) {
-	return func(dir, addr, redis string) (*exec.Cmd, error) {
-		config := filepath.Join(dir, "config")
-		if err := r.writeFiles(config); err != nil {
-			return nil, err
-		}
-		admin, err := freeAddr()
-		if err != nil {
-			return nil, err
-		}
-		settings := r.ours
-		if !strings.Contains(settings, "rules:") {
-			settings += "rules: {envoy_ratelimit: %q}\n"
-		}
-		file := filepath.Join(dir, "penstock.yaml")
-		r.ourMetrics = "http://" + admin + "/metrics"
-		return exec.Command(filepath.Join(bin, "penstock"), "serve", "--config", file), writeFile(file, fmt.Sprintf(settings, config)+fmt.Sprintf(`listen: {grpc: %q, http: "", gateway: "", admin: %q}
-store: {redis: {addresses: [%q], timeout: 10s}}
-key_secret: of the comparison, which is not one
-admin: {token: %s}
-data_dir: %q
-log: {decisions: none}
-`, addr, admin, redis, compareToken, dir))
+		lab.Write(dir, domainOf(w)+".yaml", fileOf(domainOf(w), r.model.newest))
 	}
 }
 
 const compareToken = "token-of-the-comparison"
 
-func (r *round) theirsCommand(bin string) func(dir, addr, redis string) (*exec.Cmd, error) {
-	return func(dir, addr, redis string) (*exec.Cmd, error) {
-		prometheus, err := freeAddr()
-		if err != nil {
-			return nil, err
-		}
+func (r *round) oursCommand(bin string) func(dir, addr, redis string) *exec.Cmd {
+	return func(dir, addr, redis string) *exec.Cmd {
+		r.writeFiles(filepath.Join(dir, "config"))
+		admin := lab.FreeAddr()
+		r.ourMetrics = "http://" + admin + "/metrics"
+		return ours(bin, dir, addr, redis, fmt.Sprintf("listen: {grpc: %%q, http: \"\", gateway: \"\", admin: %q}\nrules: {envoy_ratelimit: %%q%s}\nadmin: {token: %s}\nlog: {decisions: none}\n", admin, r.rules, compareToken)+r.ours)
+	}
+}
+
+func (r *round) theirsCommand(bin string) func(dir, addr, redis string) *exec.Cmd {
+	return func(dir, addr, redis string) *exec.Cmd {
+		r.writeFiles(filepath.Join(dir, "ratelimit", "config"))
+		prometheus := lab.FreeAddr()
 		r.theirMetrics = "http://" + prometheus + "/metrics"
-		settings := append([]string{"USE_PROMETHEUS=true", "PROMETHEUS_ADDR=" + prometheus, "STATS_FLUSH_INTERVAL=1s", "GOSTATS_FLUSH_INTERVAL_SECONDS=1"}, r.theirs...)
-		cmd, err := theirs(bin, dir, addr, redis, settings...)
-		if err != nil {
-			return nil, err
-		}
-		return cmd, r.writeFiles(filepath.Join(dir, "ratelimit", "config"))
+		return theirs(bin, dir, addr, redis, append(r.theirs, "RESPONSE_DYNAMIC_METADATA=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true",
+			"USE_PROMETHEUS=true", "PROMETHEUS_ADDR="+prometheus, "STATS_FLUSH_INTERVAL=1s", "GOSTATS_FLUSH_INTERVAL_SECONDS=1")...)
 	}
 }
 
 // metrics compares the Prometheus metrics of each limit. The other service flushes its counters at an interval.
-func (c *comparison) metrics(r *round) error {
-	ours, err := scrape(c.ctx, r.ourMetrics)
-	if err != nil {
-		return err
-	}
-	for end := time.Now().Add(time.Minute); ; {
-		theirs, err := scrape(c.ctx, r.theirMetrics)
-		if err != nil {
-			return err
-		}
+func (c *comparison) metrics(r *round) {
+	ours := lab.Must(scrape(c, r.ourMetrics))
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+		theirs := lab.Must(scrape(c, r.theirMetrics))
 		var differences []string
 		equal := 0
 		for name, want := range theirs {
@@ -91,9 +61,8 @@ func (c *comparison) metrics(r *round) error {
 			for _, d := range differences {
 				c.differ("%s", d)
 			}
-			return nil
+			return
 		}
-		time.Sleep(time.Second)
 	}
 }
 

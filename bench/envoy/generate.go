@@ -21,6 +21,10 @@ type generator struct {
 	made   int
 }
 
+func newGenerator(seed uint64, worker int, newest bool) *generator {
+	return &generator{r: rand.New(rand.NewPCG(seed, uint64(worker))), domain: domainOf(worker), newest: newest}
+}
+
 func (g *generator) often(percent int) bool { return g.r.IntN(100) < percent }
 
 func pick[T any](g *generator, from ...T) T { return from[g.r.IntN(len(from))] }

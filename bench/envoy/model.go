@@ -15,17 +15,18 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// A modelLimit is a limit of the files, by the key and value of its last entry.
+// A modelLimit is a limit of the files, by the keys of its entries and the value of the last one.
 type modelLimit struct {
-	count     int64
-	unit      rlsv3.RateLimitResponse_RateLimit_Unit
-	name      string
-	replaces  string
-	unlimited bool
-	shadow    bool
-	quota     bool
-	shared    string // pattern that is counted instead of the value
-	metadata  map[string]any
+	way, value string // of the last entry, "" for any; a star at its end is a pattern
+	count      int64
+	unit       rlsv3.RateLimitResponse_RateLimit_Unit
+	name       string
+	replaces   string
+	unlimited  bool
+	shadow     bool
+	quota      bool
+	shared     bool // the pattern is counted instead of the value
+	metadata   map[string]any
 }
 
 const (
@@ -63,47 +64,37 @@ descriptors:
 	return text
 }
 
-// modelFind returns the limit of the file for a descriptor, implemented a second time.
-//
-//gocyclo:ignore one case for each limit of the file
+// modelLimits are the limits of the file, implemented a second time. The first that matches applies.
+var modelLimits = []modelLimit{
+	{way: "plain", value: "exact", count: 700, unit: weekUnit},
+	{way: "plain", count: 20, unit: dayUnit},
+	{way: "named", count: 10, unit: yearUnit, name: "my-limit"},
+	{way: "shadow", count: 10, unit: monthUnit, shadow: true},
+	{way: "zero", unit: yearUnit},
+	{way: "free", unlimited: true},
+	{way: "wild", value: "a-*", count: 10, unit: dayUnit},
+	{way: "wild", count: 5, unit: dayUnit},
+	{way: "shared", value: "b-*", count: 300, unit: dayUnit, shared: true},
+	{way: "replacing", count: 50, unit: weekUnit, replaces: "my-limit"},
+	{way: "user.op", value: "write", count: 15, unit: dayUnit},
+	{way: "user.op", count: 30, unit: monthUnit},
+	{way: "quota", count: 8, unit: dayUnit, quota: true},
+	{way: "meta", count: 12, unit: dayUnit, metadata: map[string]any{"team": map[string]any{"name": "edge", "level": 2.0}}},
+}
+
+// modelFind returns the limit of a descriptor, or nil.
 func modelFind(entries []*descriptorv3.RateLimitDescriptor_Entry, newest bool) *modelLimit {
-	keys := make([]string, len(entries))
-	for i, e := range entries {
-		keys[i] = e.Key
+	way, last := "", ""
+	for _, e := range entries {
+		way, last = way+"."+e.Key, e.Value
 	}
-	last := ""
-	if n := len(entries); n > 0 {
-		last = entries[n-1].Value
-	}
-	switch way := strings.Join(keys, "."); {
-	case way == "plain" && last == "exact":
-		return &modelLimit{count: 700, unit: weekUnit}
-	case way == "plain":
-		return &modelLimit{count: 20, unit: dayUnit}
-	case way == "named":
-		return &modelLimit{count: 10, unit: yearUnit, name: "my-limit"}
-	case way == "shadow":
-		return &modelLimit{count: 10, unit: monthUnit, shadow: true}
-	case way == "zero":
-		return &modelLimit{unit: yearUnit}
-	case way == "free":
-		return &modelLimit{unlimited: true}
-	case way == "wild" && strings.HasPrefix(last, "a-"):
-		return &modelLimit{count: 10, unit: dayUnit}
-	case way == "wild":
-		return &modelLimit{count: 5, unit: dayUnit}
-	case way == "shared" && strings.HasPrefix(last, "b-"):
-		return &modelLimit{count: 300, unit: dayUnit, shared: "b-*"}
-	case way == "replacing":
-		return &modelLimit{count: 50, unit: weekUnit, replaces: "my-limit"}
-	case way == "user.op" && last == "write":
-		return &modelLimit{count: 15, unit: dayUnit}
-	case way == "user.op":
-		return &modelLimit{count: 30, unit: monthUnit}
-	case newest && way == "quota":
-		return &modelLimit{count: 8, unit: dayUnit, quota: true}
-	case newest && way == "meta":
-		return &modelLimit{count: 12, unit: dayUnit, metadata: map[string]any{"team": map[string]any{"name": "edge", "level": 2.0}}}
+	for i, l := range modelLimits {
+		prefix, isPattern := strings.CutSuffix(l.value, "*")
+		switch {
+		case way != "."+l.way, (l.quota || l.metadata != nil) && !newest:
+		case l.value == "" || l.value == last || isPattern && strings.HasPrefix(last, prefix):
+			return &modelLimits[i]
+		}
 	}
 	return nil
 }
@@ -252,8 +243,8 @@ func counterOf(domain string, d *descriptorv3.RateLimitDescriptor, l *modelLimit
 	b.WriteString(domain)
 	for _, e := range d.Entries {
 		value := e.Value
-		if l.shared != "" {
-			value = l.shared
+		if l.shared {
+			value = l.value
 		}
 		fmt.Fprintf(&b, "_%s_%s", e.Key, value)
 	}

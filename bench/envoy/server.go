@@ -2,162 +2,174 @@ package envoy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/penstock-io/penstock/internal/child"
-	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/bench/lab"
+	"github.com/penstock-io/penstock/bench/report"
 )
+
+// limits is the file that every contestant enforces, unchanged. A year does not end within a run.
+const limits = `domain: bench
+descriptors:
+  - key: allowed
+    rate_limit: {unit: year, requests_per_unit: 4000000000}
+  - key: denied
+    rate_limit: {unit: year, requests_per_unit: 1}
+  - key: exact
+    rate_limit: {unit: year, requests_per_unit: 100}
+`
+
+// A contestant is a server in one configuration.
+type contestant struct {
+	name    string
+	role    report.Role
+	command func(dir, addr, redis string) *exec.Cmd
+}
+
+const (
+	headline = "Penstock"
+	bareGRPC = "bare grpc-go server" // decides nothing: the least that a decision over gRPC costs
+)
+
+func contestants(bin string) []contestant {
+	penstock := func(headers string) func(dir, addr, redis string) *exec.Cmd {
+		return func(dir, addr, redis string) *exec.Cmd {
+			lab.Write(dir, "config/bench.yaml", limits)
+			return ours(bin, dir, addr, redis, "listen: {grpc: %q, http: \"\", gateway: \"\", admin: \"\"}\nrules: {envoy_ratelimit: %q}\nheaders: "+headers+"\n")
+		}
+	}
+	peer := func(settings ...string) func(dir, addr, redis string) *exec.Cmd {
+		return func(dir, addr, redis string) *exec.Cmd {
+			lab.Write(dir, "ratelimit/config/bench.yaml", limits)
+			return theirs(bin, dir, addr, redis, settings...)
+		}
+	}
+	return []contestant{
+		{headline, report.Ours, penstock("[ietf]")},
+		{"Penstock, headers: none", report.Ours, penstock("[none]")},
+		{"envoyproxy/ratelimit", report.Peer, peer()},
+		{"envoyproxy/ratelimit, pool of 64", report.Peer, peer("REDIS_POOL_SIZE=64")},
+		{"envoyproxy/ratelimit, local cache", report.Peer, peer("LOCAL_CACHE_SIZE_IN_BYTES=134217728")},
+		{bareGRPC, report.Ceiling, func(_, addr, _ string) *exec.Cmd { return lab.Self(Role, addr) }},
+	}
+}
+
+// notes describe the configurations of the contestants.
+var notes = []string{
+	"Load, servers and Redis share this machine's processors: rates say less than processor time. Each server is built with the versions of libraries that its own module asks for.",
+	"Penstock: rules.envoy_ratelimit, everything else as it comes, but that it waits for Redis as long as the other does rather than count by itself after 50 ms. It also answers with RateLimit headers and, when it denies, with a body; a row is without headers. It always remembers for up to a minute what is over its limit.",
+	"envoyproxy/ratelimit: as it comes, without statsd. Its REDIS_PIPELINE_WINDOW has no effect on a single Redis in this version (each request is one pipeline of INCRBY and EXPIRE), so that connections are what can be tuned: a row has 64 instead of 10. The local cache remembers keys that are over their limit, so that Redis is not asked again; it has 128 MiB.",
+}
+
+// ours serves the directory config of limits. The settings are formatted with the address and that directory.
+func ours(bin, dir, addr, redis, settings string) *exec.Cmd {
+	file := lab.Write(dir, "penstock.yaml", fmt.Sprintf(settings, addr, filepath.Join(dir, "config"))+fmt.Sprintf(`store: {redis: {addresses: [%q], timeout: 10s}}
+key_secret: of the benchmark, which is not one
+data_dir: %q
+`, redis, dir))
+	return exec.Command(filepath.Join(bin, "penstock"), "serve", "--config", file)
+}
+
+// theirs serves the directory ratelimit/config. It listens at two more addresses, which are not used.
+func theirs(bin, dir, addr, redis string, settings ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(bin, "ratelimit"))
+	cmd.Env = append(os.Environ(),
+		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis,
+		"RUNTIME_ROOT="+dir, "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false",
+		"USE_STATSD=false", "LOG_LEVEL=warn")
+	for name, addr := range map[string]string{"GRPC_": addr, "": lab.FreeAddr(), "DEBUG_": lab.FreeAddr()} {
+		host, port, err := net.SplitHostPort(addr)
+		lab.Check(err)
+		cmd.Env = append(cmd.Env, name+"HOST="+host, name+"PORT="+port)
+	}
+	cmd.Env = append(cmd.Env, settings...)
+	return cmd
+}
+
+// build builds both programs into the directory, each with the versions of its own module.
+func build(b *lab.Bench, dir string) {
+	root := lab.Must(exec.CommandContext(b, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/penstock-io/penstock").Output())
+	source := strings.TrimSpace(string(root))
+	b.Build(source, filepath.Join(dir, "penstock"), "./cmd/penstock")
+	b.Build(filepath.Join(source, "bench", "envoy", "ratelimit"), filepath.Join(dir, "ratelimit"), "github.com/envoyproxy/ratelimit/src/service_cmd")
+}
 
 // A server is a running contestant with its own Redis.
 type server struct {
-	process *child.Process
-	redis   *redistest.Server
-	conns   []*grpc.ClientConn
+	*lab.Server
+	redis lab.Redis
+	conns []*grpc.ClientConn
 }
 
-// connections is the number of connections, one for each worker of an Envoy.
-const connections = 4
-
-// launch starts a contestant. If it fails, its log says why.
-func launch(ctx context.Context, dir string, c contestant) (_ *server, err error) {
-	s := &server{}
-	defer func() {
-		if err != nil {
-			s.stop()
-			err = fmt.Errorf("start %s: %w", c.name, err)
-		}
-	}()
-	if dir, err = os.MkdirTemp(dir, "server-"); err != nil {
-		return nil, err
-	}
-	if s.redis, err = redistest.Launch(ctx); err != nil {
-		return nil, err
-	}
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	cmd, err := c.command(dir, addr, s.redis.Addr)
-	if err != nil {
-		return nil, err
-	}
-	log := filepath.Join(dir, "log")
-	cmd.Dir = dir
-	if s.process, err = child.Start(cmd, log); err != nil {
-		return nil, err
-	}
+// launch starts a contestant until the end of the scope.
+func launch(b *lab.Bench, dir string, c contestant) *server {
+	const connections = 4 // one for each worker of an Envoy
+	dir = lab.Must(os.MkdirTemp(dir, "server-"))
+	s, addr := &server{redis: b.Redis()}, lab.FreeAddr()
+	s.Server = b.Start(dir, "server", addr, c.command(dir, addr, s.redis.Addr))
 	for range connections {
-		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			return nil, err
-		}
+		conn := lab.Must(grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials())))
+		b.Cleanup(func() { conn.Close() })
 		s.conns = append(s.conns, conn)
 	}
-	if err := s.serves(ctx); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, child.LogTail(log))
-	}
-	return s, nil
+	b.Await(s.Server, "report that it serves", func() bool {
+		r, err := grpc_health_v1.NewHealthClient(s.conns[0]).Check(b, &grpc_health_v1.HealthCheckRequest{})
+		return err == nil && r.Status == grpc_health_v1.HealthCheckResponse_SERVING
+	})
+	return s
 }
 
-// serves waits until the server reports that it is ready.
-func (s *server) serves(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for {
-		r, err := grpc_health_v1.NewHealthClient(s.conns[0]).Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
-		if err == nil && r.Status == grpc_health_v1.HealthCheckResponse_SERVING {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("it does not serve: %w", errors.Join(ctx.Err(), err))
-		case <-s.process.Done():
-			return errors.New("it has ended")
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-func (s *server) stop() {
-	for _, conn := range s.conns {
-		conn.Close()
-	}
-	if s.process != nil {
-		s.process.Kill()
-	}
-	if s.redis != nil {
-		_ = s.redis.Close() // the measurement is complete
-	}
+// client returns a client on one of the connections.
+func (s *server) client(i int) rlsv3.RateLimitServiceClient {
+	return rlsv3.NewRateLimitServiceClient(s.conns[i%len(s.conns)])
 }
 
 // A cpuTime is consumed processor time.
 type cpuTime struct{ server, redis time.Duration }
 
-func (s *server) used() (u cpuTime, err error) {
-	if u.server, err = processorTime(s.process.Pid()); err != nil {
-		return u, err
-	}
-	u.redis, err = processorTime(s.redis.Pid())
-	return u, err
+func (s *server) used() cpuTime {
+	return cpuTime{lab.Must(lab.CPU(s.Pid())), lab.Must(lab.CPU(s.redis.Pid()))}
 }
 
-// processorTime returns what a process has used so far, in user mode and in the kernel.
-func processorTime(pid int) (time.Duration, error) {
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux there is
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+// Role is the role of a child process that runs the bare server.
+const Role = "rls"
+
+// Serve runs the bare server at an address.
+func Serve(args []string) error {
+	l, err := net.Listen("tcp", args[0])
 	if err != nil {
-		return 0, fmt.Errorf("processor time: %w", err)
+		return err
 	}
-	// pid (name) state ppid ... utime is the 14th field, stime the 15th; the name may hold spaces.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("processor time: %q is no stat of a process", text)
-	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("processor time: %w", err)
-	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * tick, err
+	s := grpc.NewServer()
+	rlsv3.RegisterRateLimitServiceServer(s, bareService{})
+	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
+	return s.Serve(l)
 }
 
-// freeAddr returns an unused address.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
+type bareService struct {
+	rlsv3.UnimplementedRateLimitServiceServer
 }
 
-// build builds both programs into the directory, each with the versions of its own module.
-func build(ctx context.Context, dir string) error {
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/penstock-io/penstock").Output()
-	if err != nil {
-		return fmt.Errorf("find the product's source: %w", err)
+// ShouldRateLimit gives the answer that the traffic expects, in the form of a decision.
+func (bareService) ShouldRateLimit(_ context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+	code := rlsv3.RateLimitResponse_OK
+	if r.Descriptors[0].Entries[0].Key == "denied" {
+		code = rlsv3.RateLimitResponse_OVER_LIMIT
 	}
-	source := strings.TrimSpace(string(root))
-	for _, args := range [][]string{
-		{"-C", source, "-trimpath", "-o", filepath.Join(dir, "penstock"), "./cmd/penstock"},
-		{"-C", filepath.Join(source, "bench", "envoy", "ratelimit"), "-trimpath", "-o", filepath.Join(dir, "ratelimit"), "github.com/envoyproxy/ratelimit/src/service_cmd"},
-	} {
-		cmd := exec.CommandContext(ctx, "go", append([]string{"build"}, args...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", args[len(args)-1], err, out)
-		}
-	}
-	return nil
+	return &rlsv3.RateLimitResponse{OverallCode: code, Statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{{
+		Code: code, LimitRemaining: 1,
+		CurrentLimit: &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: 100, Unit: rlsv3.RateLimitResponse_RateLimit_YEAR},
+	}}}, nil
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -9,72 +8,44 @@ import (
 
 // A Goal is a target for a figure. It is not met if nothing was measured.
 type Goal struct {
-	Name     string
-	Bound    Bound
-	Want     float64
-	Measured float64
-	Unit     string // after the figure: "×", "%", " ms"
+	Name     string  `json:"name"`
+	Bound    string  `json:"bound"` // the side of the wanted figure on which the goal is met
+	Want     float64 `json:"want"`
+	Measured Value   `json:"measured"`
+	Unit     string  `json:"unit"` // after the figure: "×", "%", " ms"
+	Verdict  string  `json:"verdict"`
 }
 
-// A Bound is the side of the wanted figure on which a goal is met.
-type Bound string
-
-const (
-	AtLeast Bound = "≥"
-	AtMost  Bound = "≤"
-	Below   Bound = "<"
-)
-
-// Met reports whether the measured figure is on the right side.
-func (g Goal) Met() bool {
-	switch g.Bound {
-	case AtLeast:
-		return g.Measured >= g.Want
-	case AtMost:
-		return g.Measured <= g.Want
-	case Below:
-		return g.Measured < g.Want
-	}
-	return false
+// AtLeast returns a goal for a figure that should be high.
+func AtLeast(name string, want, measured float64, unit string) Goal {
+	return goal(name, "≥", want, measured, unit, measured >= want)
 }
 
-// Verdict is "met", "not met", or "not measured".
-func (g Goal) Verdict() string {
+// AtMost returns a goal for a figure that should be low.
+func AtMost(name string, want, measured float64, unit string) Goal {
+	return goal(name, "≤", want, measured, unit, measured <= want)
+}
+
+// Below returns a goal for a figure that should be lower than the wanted one.
+func Below(name string, want, measured float64, unit string) Goal {
+	return goal(name, "<", want, measured, unit, measured < want)
+}
+
+func goal(name, bound string, want, measured float64, unit string, met bool) Goal {
+	g := Goal{name, bound, want, Value(measured), unit, "not met"}
 	switch {
-	case math.IsNaN(g.Measured):
-		return "not measured"
-	case g.Met():
-		return "met"
+	case math.IsNaN(measured):
+		g.Verdict = "not measured"
+	case met:
+		g.Verdict = "met"
 	}
-	return "not met"
-}
-
-type jsonGoal struct {
-	Name     string   `json:"name"`
-	Bound    Bound    `json:"bound"`
-	Want     float64  `json:"want"`
-	Measured *float64 `json:"measured"`
-	Unit     string   `json:"unit"`
-	Verdict  string   `json:"verdict"`
-}
-
-// MarshalJSON adds the verdict.
-func (g Goal) MarshalJSON() ([]byte, error) {
-	return json.Marshal(jsonGoal{g.Name, g.Bound, g.Want, present(g.Measured), g.Unit, g.Verdict()})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (g *Goal) UnmarshalJSON(text []byte) error {
-	var in jsonGoal
-	err := json.Unmarshal(text, &in)
-	*g = Goal{in.Name, in.Bound, in.Want, orAbsent(in.Measured), in.Unit}
-	return err
+	return g
 }
 
 // Count returns how many of the goals are met.
 func Count(goals []Goal) (met int) {
 	for _, g := range goals {
-		if g.Verdict() == "met" {
+		if g.Verdict == "met" {
 			met++
 		}
 	}
@@ -85,7 +56,7 @@ func Count(goals []Goal) (met int) {
 func WriteGoals(w io.Writer, goals []Goal) {
 	lines := [][]string{{"goal", "wanted", "measured", ""}}
 	for _, g := range goals {
-		lines = append(lines, []string{g.Name, fmt.Sprintf("%s %s%s", g.Bound, Figure(g.Want), g.Unit), Figure(g.Measured) + g.Unit, g.Verdict()})
+		lines = append(lines, []string{g.Name, fmt.Sprintf("%s %s%s", g.Bound, Figure(g.Want), g.Unit), Figure(float64(g.Measured)) + g.Unit, g.Verdict})
 	}
 	Align(w, lines)
 }

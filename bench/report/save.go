@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -54,6 +53,9 @@ func Load(dir string, names []string) ([]Report, error) {
 		if err == nil && (len(r.Sections) != 1 || r.Sections[0].Name != name) {
 			err = fmt.Errorf("want one section called %q", name)
 		}
+		if err == nil {
+			err = r.Sections[0].complete()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("saved results of %s: %w", name, err)
 		}
@@ -62,22 +64,16 @@ func Load(dir string, names []string) ([]Report, error) {
 	return all, nil
 }
 
-// Table returns the first table of a section whose title contains the text.
-func (s *Section) Table(title string) (*Table, error) {
-	i := slices.IndexFunc(s.Tables, func(t Table) bool { return strings.Contains(t.Title, title) })
-	if i < 0 {
-		return nil, fmt.Errorf("section %s has no table about %q", s.Name, title)
+// complete returns an error if a row does not have a figure for each column.
+func (s *Section) complete() error {
+	for _, t := range s.Tables {
+		for _, r := range t.Rows {
+			if len(r.Values) != len(t.Columns) {
+				return fmt.Errorf("table %q: row %q has %d figures for %d columns", t.Title, r.Name, len(r.Values), len(t.Columns))
+			}
+		}
 	}
-	return &s.Tables[i], nil
-}
-
-// Column returns the index of a column.
-func (t *Table) Column(name string) (int, error) {
-	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
-	if i < 0 {
-		return 0, fmt.Errorf("table %q has no column %q", t.Title, name)
-	}
-	return i, nil
+	return nil
 }
 
 // Replace returns the document with the text between the markers <!-- name --> and <!-- /name --> replaced.

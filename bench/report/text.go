@@ -2,21 +2,12 @@ package report
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 	"unicode/utf8"
 )
-
-// JSON writes the report for a program to read.
-func (r *Report) JSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
-}
 
 // Text writes the report as aligned Markdown tables, the goals last.
 func (r *Report) Text(w io.Writer) error {
@@ -62,7 +53,7 @@ func (t *Table) Text(w io.Writer) {
 		}
 		line := []string{name}
 		for i, v := range r.Values {
-			line = append(line, t.cell(r.Name, i, v))
+			line = append(line, t.cell(r.Name, i, float64(v)))
 		}
 		lines = append(lines, line)
 	}

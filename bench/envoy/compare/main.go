@@ -12,6 +12,7 @@ import (
 	"os/signal"
 
 	"github.com/penstock-io/penstock/bench/envoy"
+	"github.com/penstock-io/penstock/bench/lab"
 )
 
 func main() {
@@ -20,7 +21,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	done, err := envoy.Compare(ctx, envoy.CompareOptions{Requests: *requests, Seed: *seed, Progress: os.Stderr})
+	done, err := lab.Run(ctx, "compare", 1, os.Stderr, func(b *lab.Bench) *envoy.Comparison { return envoy.Compare(b, *requests, *seed) })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,0 +1,127 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// fake gives configured answers: the tests are about the loads, not a limiter.
+type fake func() (bool, error)
+
+func (f fake) Caller() TakeFunc {
+	return func(context.Context, string) (bool, error) { return f() }
+}
+func (f fake) Close() error { return nil }
+func (f fake) Warm(context.Context, string) error {
+	_, err := f()
+	return err
+}
+
+var errBroken = errors.New("broken")
+
+func broken() (bool, error)  { return false, errBroken }
+func denying() (bool, error) { return false, nil }
+
+func TestLoadsRefuseToMeasureTheWrongThing(t *testing.T) {
+	load := Load{ClosedLoop: ClosedLoop{Callers: 2}, Keys: Keys(3)} // for no time, in which every caller sends one request
+	loop := OpenLoop{PerSecond: 1000, Duration: 50 * time.Millisecond, Keys: Keys(1)}
+	if _, err := load.Run(t.Context(), fake(denying)); err == nil {
+		t.Error("denied calls were counted as a benchmark of passing ones")
+	}
+	if _, err := loop.Run(t.Context(), fake(denying)); err == nil {
+		t.Error("denied calls were counted as a benchmark of passing ones")
+	}
+	_, err := load.Run(t.Context(), fake(broken))
+	_, openErr := loop.Run(t.Context(), fake(broken))
+	if warmErr := Warm(t.Context(), fake(broken), Keys(3)); !errors.Is(err, errBroken) || !errors.Is(openErr, errBroken) || !errors.Is(warmErr, errBroken) {
+		t.Errorf("got %v, %v and %v, want the limiter's error", err, openErr, warmErr)
+	}
+	load.MayGiveUp = true
+	if _, err := load.Run(t.Context(), fake(broken)); err == nil {
+		t.Error("a load of which every call failed was measured")
+	}
+	load.Requests = 5
+	served, err := load.Run(t.Context(), fake(func() (bool, error) { return true, nil }))
+	if err != nil || served.Decisions != 10 || served.Latency.TotalCount() != 10 || served.PerSecond() <= 0 {
+		t.Errorf("served %d, %d latencies, %v/s, %v", served.Decisions, served.Latency.TotalCount(), served.PerSecond(), err)
+	}
+}
+
+// A server that stalls delays every request that is due meanwhile. A load that waits for its responses would send
+// one request here, and wait forever.
+func TestOpenLoopDoesNotWait(t *testing.T) {
+	const calls, gap = 100, time.Millisecond
+	var missing atomic.Int64
+	missing.Store(calls)
+	open := make(chan struct{})
+	loop := OpenLoop{PerSecond: float64(time.Second / gap), Duration: calls * gap, Keys: Keys(1)}
+	w, err := loop.Run(t.Context(), fake(func() (bool, error) {
+		if missing.Add(-1) == 0 {
+			close(open)
+		}
+		<-open
+		return true, nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const counted = calls - calls/10
+	if w.Latency.TotalCount() != counted || w.Late.TotalCount() != counted {
+		t.Errorf("%d calls begun, %d answered, want %d", w.Late.TotalCount(), w.Latency.TotalCount(), counted)
+	}
+	// The first counted request was due before all others, and was answered after the last was due.
+	if longest := time.Duration(w.Latency.Max()); longest < (counted-1)*gap {
+		t.Errorf("the first call waited %v, want at least the %v of the schedule", longest, (counted-1)*gap)
+	}
+}
+
+// A section ends at its first error, with the step that it was at, after its cleanups.
+func TestRun(t *testing.T) {
+	var cleaned []int
+	_, err := Run(t.Context(), "name", 1, os.Stderr, func(b *Bench) int {
+		b.Cleanup(func() { cleaned = append(cleaned, 1) })
+		b.Scope(func() { b.Cleanup(func() { cleaned = append(cleaned, 0) }) })
+		b.Cleanup(func() { cleaned = append(cleaned, 2) })
+		b.Step("step %d", 1)
+		return Must(0, errBroken)
+	})
+	if !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "name: step 1") || len(cleaned) != 3 || cleaned[0] != 0 || cleaned[1] != 2 {
+		t.Errorf("%v, cleanups %v", err, cleaned)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, "name", 1, nil, func(b *Bench) int { b.Step("step"); return 0 }); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupted section: %v", err)
+	}
+}
+
+func TestCPU(t *testing.T) {
+	before, err := CPU(os.Getpid())
+	for after := before; err == nil && after <= before; { // it continues during this
+		after, err = CPU(os.Getpid())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if got, err := CPU(1 << 30); err == nil {
+		t.Errorf("of nobody: %v", got)
+	}
+}
+
+func TestInfoNamesWhatIsMissing(t *testing.T) {
+	server := Redis{redistest.Start(t)}
+	if v := server.Info("server", "redis_version"); v == "" {
+		t.Error("redis_version is empty")
+	}
+	_, err := Run(t.Context(), "", 1, nil, func(*Bench) string { return server.Info("server", "no_such_field") })
+	if err == nil || !strings.Contains(err.Error(), "no_such_field") {
+		t.Errorf("got %v, want an error that names the field", err)
+	}
+}

@@ -1,0 +1,187 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// A TakeFunc charges one to the key and reports whether it was allowed.
+type TakeFunc func(ctx context.Context, key string) (allowed bool, err error)
+
+// A Limiter is what a load asks.
+type Limiter interface {
+	// Caller returns a TakeFunc for one goroutine, which may keep its own scratch memory.
+	Caller() TakeFunc
+
+	// Warm creates the state of a key so that it lasts for the rest of the benchmark. It charges more than one for a
+	// limiter that drops a key once it has refilled.
+	Warm(ctx context.Context, key string) error
+
+	Close() error
+}
+
+// A ClosedLoop is callers that send the next request as soon as they have the answer.
+type ClosedLoop struct {
+	Callers   int
+	Duration  time.Duration // each caller sends at least one request: on a busy machine it may start late
+	Requests  int           // of each caller, instead of a duration
+	Unwatched bool          // record no latencies, which cost as much as the fastest decisions
+}
+
+// LoadResult is the result of a load.
+type LoadResult struct {
+	Decisions int64
+	GaveUp    int64
+	Elapsed   time.Duration
+	Latency   *hdrhistogram.Histogram // ns
+}
+
+// PerSecond returns decisions per second.
+func (r LoadResult) PerSecond() float64 { return float64(r.Decisions) / r.Elapsed.Seconds() }
+
+// Millis returns a percentile of the latency.
+func (r LoadResult) Millis(percentile float64) float64 { return Millis(r.Latency, percentile) }
+
+// Millis returns a percentile of a histogram of nanoseconds.
+func Millis(h *hdrhistogram.Histogram, percentile float64) float64 {
+	return float64(h.ValueAtPercentile(percentile)) / 1e6
+}
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, time.Minute.Nanoseconds(), 2) }
+
+func record(h *hdrhistogram.Histogram, d time.Duration) error {
+	if err := h.RecordValue(max(1, d.Nanoseconds())); err != nil {
+		return fmt.Errorf("record a latency of %v: %w", d, err)
+	}
+	return nil
+}
+
+// ErrGaveUp is the error of a request that was not decided, which is counted and does not end the load.
+var ErrGaveUp = errors.New("gave up")
+
+// Run runs the load. caller returns what one caller does for each of its requests; n counts from 0.
+func (l ClosedLoop) Run(ctx context.Context, caller func(i int) func(n int) error) (LoadResult, error) {
+	total := LoadResult{Latency: newHistogram()}
+	var mu sync.Mutex
+	start := time.Now()
+	err := Parallel(l.Callers, func(i int) error {
+		one, err := l.call(ctx, caller(i), start.Add(l.Duration))
+		mu.Lock()
+		defer mu.Unlock()
+		total.Decisions += one.Decisions
+		total.GaveUp += one.GaveUp
+		if !l.Unwatched {
+			total.Latency.Merge(one.Latency)
+		}
+		return err
+	})
+	total.Elapsed = time.Since(start)
+	if err == nil && total.Decisions == 0 {
+		err = errors.New("not one request was decided")
+	}
+	return total, err
+}
+
+func (l ClosedLoop) call(ctx context.Context, ask func(n int) error, until time.Time) (LoadResult, error) {
+	var r LoadResult
+	if !l.Unwatched {
+		r.Latency = newHistogram()
+	}
+	now := time.Now()
+	for n := 0; ; {
+		err := ask(n)
+		after := time.Now()
+		switch {
+		case err == nil:
+			r.Decisions++
+		case errors.Is(err, ErrGaveUp) && ctx.Err() == nil:
+			r.GaveUp++
+		default:
+			return r, err
+		}
+		if err == nil && !l.Unwatched {
+			if err := record(r.Latency, after.Sub(now)); err != nil {
+				return r, err
+			}
+		}
+		now = after
+		if n++; n == l.Requests || l.Requests == 0 && !now.Before(until) || ctx.Err() != nil {
+			return r, context.Cause(ctx)
+		}
+	}
+}
+
+// A Load is a closed loop on random keys of a limiter.
+type Load struct {
+	ClosedLoop
+	Keys      []string
+	MayGiveUp bool // errors are counted and do not end the load
+	MayDeny   bool
+}
+
+// Run puts the load on a limiter.
+func (l Load) Run(ctx context.Context, limiter Limiter) (LoadResult, error) {
+	patient := context.WithoutCancel(ctx) // every limiter has its own timeout
+	return l.ClosedLoop.Run(ctx, func(i int) func(int) error {
+		take, random := limiter.Caller(), rand.New(rand.NewPCG(uint64(i), uint64(time.Now().UnixNano())))
+		return func(int) error {
+			key := l.Keys[random.IntN(len(l.Keys))]
+			allowed, err := take(patient, key)
+			switch {
+			case err != nil && l.MayGiveUp:
+				return ErrGaveUp
+			case err != nil:
+				return fmt.Errorf("charge %q: %w", key, err)
+			case !allowed && !l.MayDeny:
+				return fmt.Errorf("charge %q: denied, but the limit has room for all", key)
+			}
+			return nil
+		}
+	})
+}
+
+// Parallel calls do for 0 to n-1, each in its own goroutine, and returns the first error: a lost server fails all in
+// the same way.
+func Parallel(n int, do func(i int) error) (failed error) {
+	var once sync.Once
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if err := do(i); err != nil {
+				once.Do(func() { failed = err })
+			}
+		})
+	}
+	all.Wait()
+	return failed
+}
+
+// Keys returns the names of n keys, 16 characters each.
+func Keys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("key-%012d", i)
+	}
+	return keys
+}
+
+// Warm creates the state of every key, with enough callers to keep a server busy.
+func Warm(ctx context.Context, limiter Limiter, keys []string) error {
+	const callers = 64
+	var next atomic.Int64
+	return Parallel(callers, func(int) error {
+		for i := next.Add(1) - 1; i < int64(len(keys)); i = next.Add(1) - 1 {
+			if err := limiter.Warm(ctx, keys[i]); err != nil {
+				return fmt.Errorf("warm %q: %w", keys[i], err)
+			}
+		}
+		return nil
+	})
+}

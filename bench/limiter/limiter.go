@@ -1,0 +1,112 @@
+// Package limiter contains the limiters that are compared, ours and the peers', behind one interface: those that keep
+// their state in process memory, and those that keep it in Redis.
+//
+// It is separate from the sections because several measure the same limiters.
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/bench/lab"
+	"github.com/penstock-io/penstock/bench/report"
+)
+
+// A Limit is what every contestant enforces: Count at once, and again after Window.
+type Limit struct {
+	Count    int64
+	Window   time.Duration
+	MaxBytes int64 // of our store in memory; 0: its default
+}
+
+var (
+	// Roomy is a limit that no benchmark in memory exhausts. It is the largest that all contestants support.
+	Roomy = Limit{Count: 1_000_000_000, Window: time.Hour}
+
+	// Spent is a limit that one request exhausts for longer than a benchmark lasts.
+	Spent = Limit{Count: 1, Window: time.Hour}
+
+	// Slow is a limit that no benchmark on Redis exhausts. It takes seconds to refill by one, so that a charged key
+	// still exists at its next request.
+	Slow = Limit{Count: 10_000_000, Window: 366 * 24 * time.Hour}
+)
+
+// with returns our limit with an algorithm.
+func (l Limit) with(a penstock.Algorithm) penstock.Limit {
+	return penstock.Limit{Algorithm: a, Count: l.Count, Window: l.Window}
+}
+
+// A Contestant is a way of limiting.
+type Contestant struct {
+	Name string
+	Role report.Role
+	Open func(ctx context.Context, addr string, l Limit) (lab.Limiter, error) // addr is that of Redis
+
+	// Bounded contestants allow no more than logCount requests of a key, so that one hot key cannot be measured.
+	Bounded bool
+
+	// MayGiveUp contestants fail if too many clients want the same key.
+	MayGiveUp bool
+}
+
+// Names that goals and other benchmarks refer to.
+const (
+	Headline   = "penstock token_bucket"
+	Batched    = "penstock token_bucket, 32 at a time"
+	RedisRate  = "redis_rate v10"
+	FourTrips  = "four round trips"
+	OurLog     = "penstock sliding_window_log 100"
+	OurTwo     = "penstock two limits per call"
+	OurThree   = "penstock three limits per call"
+	OurCounter = "penstock sliding_window_counter"
+)
+
+// InMemory returns the contestants that keep their state in process memory, ours first.
+func InMemory() []Contestant { return slices.Concat(oursInMemory(), peersInMemory()) }
+
+// OnRedis returns those that keep it in Redis, ours first, the ceilings last.
+func OnRedis() []Contestant { return slices.Concat(oursOnRedis(), goRedisPeers(), byHand()) }
+
+// Find returns the named contestant.
+func Find(among []Contestant, name string) (Contestant, error) {
+	i := slices.IndexFunc(among, func(c Contestant) bool { return c.Name == name })
+	if i < 0 {
+		return Contestant{}, fmt.Errorf("no contestant is called %q", name)
+	}
+	return among[i], nil
+}
+
+// Rows returns the rows of a table of contestants, without figures.
+func Rows(all []Contestant) (rows []report.Row) {
+	for _, c := range all {
+		rows = append(rows, report.NewRow(c.Name, c.Role))
+	}
+	return rows
+}
+
+// simple is a limiter that keeps nothing per goroutine.
+type simple struct {
+	take  lab.TakeFunc
+	warm  func(ctx context.Context, key string) error // nil: take once
+	close func() error                                // nil: nothing is open
+}
+
+func (s simple) Caller() lab.TakeFunc { return s.take }
+
+func (s simple) Warm(ctx context.Context, key string) error {
+	if s.warm != nil {
+		return s.warm(ctx, key)
+	}
+	_, err := s.take(ctx, key)
+	return err
+}
+
+func (s simple) Close() error {
+	if s.close == nil {
+		return nil
+	}
+	return s.close()
+}

@@ -1,0 +1,148 @@
+package section
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/bench/lab"
+	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
+)
+
+// A guard is a kind of request.
+type guard struct {
+	name  string
+	calls int // for each subject
+	group func() storage.Group
+}
+
+// plain is the reference for the others: one limit, no guards.
+const plain = "one limit"
+
+func guards() []guard {
+	limit := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1_000_000_000, Window: time.Minute}.MustCompile()
+	tight := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Hour}.MustCompile()
+	leases := penstock.Limit{Algorithm: penstock.Concurrency, Count: algorithm.MaxLog, Window: time.Hour}.MustCompile()
+	penalty := lab.Must(algorithm.PenaltyTerms{After: 2, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: 24 * time.Hour}.Compile())
+	dedup := lab.Must(algorithm.DedupTerms{TTL: time.Hour, MaxReplays: 1, Budget: 1000, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile())
+	of := func(meters ...*algorithm.Meter) (g storage.Group) {
+		for _, m := range meters {
+			g.Charges = append(g.Charges, algorithm.Charge{Meter: m, Cost: 1})
+		}
+		return g
+	}
+	many := make([]*algorithm.Meter, storage.MaxCharges)
+	for i := range many {
+		l := limit.Limit()
+		l.Ordinal = uint8(i)
+		many[i] = l.MustCompile()
+	}
+	return []guard{
+		{plain, 1, func() storage.Group { return of(limit) }},
+		{"with a penalty, no strikes", 1, func() storage.Group { g := of(limit); g.Penalty = penalty; return g }},
+		{"with a strike", 2, func() storage.Group { g := of(tight); g.Penalty = penalty; return g }},
+		{"banned", 3, func() storage.Group { g := of(tight); g.Penalty = penalty; return g }},
+		{"with an id", 1, func() storage.Group { g := of(limit); g.Dedup = dedup; return g }},
+		{"reserved", 1, func() storage.Group { g := of(limit); g.Reserve = time.Hour; return g }},
+		{"a lease", 1, func() storage.Group { return of(leases) }},
+		{"penalty, id and reserved", 1, func() storage.Group {
+			g := of(limit)
+			g.Penalty, g.Dedup, g.Reserve = penalty, dedup, time.Hour
+			return g
+		}},
+		{"16 limits", 1, func() storage.Group { return of(many...) }},
+		{"16 limits, reserved", 1, func() storage.Group { g := of(many...); g.Reserve = time.Hour; return g }},
+	}
+}
+
+// Guards measures the features around a charge: how many bytes a store keeps for a request with a penalty, an id, a
+// reservation or a permit, and what these cost a decision. The bytes are what a client can make a store keep.
+func Guards(b *lab.Bench, size Sizes) report.Section {
+	server, keys := b.Redis(), size.GuardedKeys
+	bytes := report.Table{
+		Title:   fmt.Sprintf("Bytes that a subject takes after its first call, of %s subjects", report.Figure(float64(keys))),
+		Columns: report.Columns(report.Column{Unit: "B", Better: report.Less, Against: plain}, "memory", "Redis"),
+	}
+	var rows []report.Row
+	for _, g := range guards() {
+		b.Step("weigh %s", g.name)
+		memory := lab.Must(memstore.New(memstore.Options{MaxBytes: max(48<<20, int64(keys)*2048)}))
+		before := memory.Stats().Bytes
+		lab.Check(g.fill(b, memory, keys))
+		inMemory := float64(memory.Stats().Bytes-before) / float64(keys)
+		lab.Check(memory.Close())
+		inRedis := server.BytesPerKey(b, keys, func(n int) {
+			store := openRedis(server)
+			defer store.Close()
+			lab.Check(g.fill(b, store, n))
+		})
+		rows = append(rows, report.NewRow(g.name, report.Ours))
+		bytes.Rows = append(bytes.Rows, report.NewRow(g.name, report.Ours, inMemory, inRedis))
+	}
+	samples := report.Samples{}
+	for range b.Repeat {
+		for _, g := range guards() {
+			b.Step("decide %s", g.name)
+			memory := lab.Must(memstore.New(memstore.Options{}))
+			samples.Add(g.name, "memory", g.rate(b, memory, 1, size))
+			lab.Check(memory.Close())
+			server.Command("FLUSHALL", "SYNC")
+			store := openRedis(server)
+			samples.Add(g.name, "Redis", g.rate(b, store, 64, size))
+			lab.Check(store.Close())
+		}
+	}
+	return report.Section{Name: "guards", Title: "What stands around a charge", Tables: []report.Table{bytes,
+		samples.Table("Decisions a second: one caller in memory, 64 callers on Redis", "",
+			report.Columns(report.Column{Unit: "/s", Better: report.More, Against: plain}, "memory", "Redis"), rows)}}
+}
+
+func openRedis(server lab.Redis) *redisstore.Store {
+	return lab.Must(redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}, Timeout: 30 * time.Second}))
+}
+
+// fill sends the requests for that many keys, from 64 goroutines.
+func (g guard) fill(ctx context.Context, store penstock.Store, keys int) error {
+	const callers = 64
+	return lab.Parallel(callers, func(c int) error {
+		take := g.caller(ctx, store, c)
+		for i := c; i < keys; i += callers {
+			for range g.calls {
+				if err := take(i); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// caller returns what sends requests that are all different: another id, another nonce.
+func (g guard) caller(ctx context.Context, store penstock.Store, i int) func(key int) error {
+	ticket, out, number := storage.Ticket{Groups: []storage.Group{g.group()}}, storage.Outcome{}, uint64(i+1)<<40
+	return func(key int) error {
+		number++
+		group := &ticket.Groups[0]
+		ticket.Nonce = number
+		binary.LittleEndian.PutUint64(group.Subject[4:], uint64(key)*0x9e3779b97f4a7c15)
+		binary.LittleEndian.PutUint32(group.Subject[12:], uint32(key))
+		binary.LittleEndian.PutUint64(group.Call[:], number*0x9e3779b97f4a7c15)
+		binary.LittleEndian.PutUint64(group.Call[8:], number)
+		return store.Take(ctx, &ticket, &out)
+	}
+}
+
+// rate returns the decisions per second.
+func (g guard) rate(b *lab.Bench, store penstock.Store, callers int, size Sizes) float64 {
+	loop := lab.ClosedLoop{Callers: callers, Duration: size.RedisCell, Unwatched: true}
+	return lab.Must(loop.Run(b, func(i int) func(int) error {
+		take := g.caller(b, store, i)
+		return func(n int) error { return take((i + n*callers) % size.GuardedKeys) }
+	})).PerSecond()
+}
