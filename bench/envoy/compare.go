@@ -12,9 +12,9 @@ import (
 
 // Comparison is the number of comparisons, and every difference.
 type Comparison struct {
-	Requests, Statuses, Denied, Refused, Refunds int64 // Refused requests got an error from all
-	Metrics                                      int   // series of envoyproxy/ratelimit that have the same value
-	Differences                                  []string
+	Requests, Statuses, Denied, Refused int64 // Refused requests got an error from both
+	Metrics                             int   // series of envoyproxy/ratelimit that have the same value
+	Differences                         []string
 }
 
 // workers send requests at the same time, each about its own domain.
@@ -25,39 +25,26 @@ const maxDifferences = 20
 
 // A round compares under one pair of configurations.
 type round struct {
-	name   string
-	ours   string   // YAML
-	rules  string   // further settings of its rules
-	theirs []string // environment
-	alone  bool     // compare only with the model
-	model  model    // its settings
+	name    string
+	headers string   // settings of our envoy.response_headers
+	envoy   string   // of our envoy
+	rules   string   // of our rules
+	theirs  []string // their environment
 
 	ourMetrics, theirMetrics string // URLs
 }
 
-const oursInCommon = `headers: [none]
-envoy: {denial_headers: false, denial_body: none, response_dynamic_metadata: true, response_headers: {enabled: true%s}%s}
-metrics: {compat: envoy_ratelimit}
-`
-
-// rounds are all configurations. The version of envoyproxy/ratelimit that the benchmarks are built with has no
-// negative hits, no metadata of limits and another quota mode. So these are compared with the model alone, which
-// is compared with that service in all other rounds.
+// rounds are all configurations that both services have. The version of envoyproxy/ratelimit that the benchmarks are
+// built with has no negative hits, no metadata of limits and another quota mode.
 var rounds = []round{
-	{name: "as it comes", ours: fmt.Sprintf(oursInCommon, "", "")},
-	{name: "local cache", ours: fmt.Sprintf(oursInCommon, "", ""), theirs: []string{"LOCAL_CACHE_SIZE_IN_BYTES=1000000"}},
-	{name: "shadow mode, other header names",
-		ours:   fmt.Sprintf(oursInCommon, ", limit: X-L, remaining: X-R, reset: X-S", ", shadow_mode: true"),
-		theirs: []string{"SHADOW_MODE=true", "LIMIT_LIMIT_HEADER=X-L", "LIMIT_REMAINING_HEADER=X-R", "LIMIT_RESET_HEADER=X-S"},
-		model:  model{shadow: true, headers: [3]string{"X-L", "X-R", "X-S"}}},
-	{name: "stop increments when over limit", ours: fmt.Sprintf(oursInCommon, "", ""), rules: ", charge: unless_over",
-		theirs: []string{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true"}, model: model{unlessOver: true}},
-	{name: "negative hits, quota mode of limits, metadata", ours: fmt.Sprintf(oursInCommon, "", ", negative_hits: true"), alone: true, model: model{newest: true}},
-	{name: "negative hits, quota mode, stop increments", ours: fmt.Sprintf(oursInCommon, "", ", negative_hits: true, quota_mode: true"), rules: ", charge: unless_over",
-		alone: true, model: model{newest: true, quota: true, unlessOver: true}},
+	{name: "as it comes"},
+	{name: "local cache", theirs: []string{"LOCAL_CACHE_SIZE_IN_BYTES=1000000"}},
+	{name: "shadow mode, other header names", headers: ", limit: X-L, remaining: X-R, reset: X-S", envoy: ", shadow_mode: true",
+		theirs: []string{"SHADOW_MODE=true", "LIMIT_LIMIT_HEADER=X-L", "LIMIT_REMAINING_HEADER=X-R", "LIMIT_RESET_HEADER=X-S"}},
+	{name: "stop increments when over limit", rules: ", charge: unless_over", theirs: []string{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true"}},
 }
 
-// Compare sends the same random requests to Penstock, to envoyproxy/ratelimit and to a model of it.
+// Compare sends the same random requests to Penstock and to envoyproxy/ratelimit.
 func Compare(b *lab.Bench, requests int, seed uint64) *Comparison {
 	c := &comparison{Bench: b, seed: seed, bin: b.TempDir("")}
 	build(b, c.bin)
@@ -92,16 +79,13 @@ func (c *comparison) differ(format string, args ...any) {
 // round starts both servers and sends them requests.
 func (c *comparison) round(r *round, requests int) {
 	ours := launch(c.Bench, c.bin, contestant{name: "Penstock", command: r.oursCommand(c.bin)})
-	var theirs *server
-	if !r.alone {
-		theirs = launch(c.Bench, c.bin, contestant{name: "envoyproxy/ratelimit", command: r.theirsCommand(c.bin)})
-	}
+	theirs := launch(c.Bench, c.bin, contestant{name: "envoyproxy/ratelimit", command: r.theirsCommand(c.bin)})
 	var left atomic.Int64
 	left.Store(int64(requests))
 	lab.Check(lab.Parallel(workers, func(w int) error {
-		a := newWorker(c, r, ours, theirs, w)
+		made := newGenerator(c.seed, w)
 		for left.Add(-1) >= 0 && c.Err() == nil {
-			a.next()
+			c.compare(r, made.request(), ours.client(w), theirs.client(w))
 		}
 		return c.Err()
 	}))
@@ -110,59 +94,25 @@ func (c *comparison) round(r *round, requests int) {
 	}
 }
 
-// A worker sends the requests of one connection.
-type worker struct {
-	*comparison
-	round *round
-	ours  rlsv3.RateLimitServiceClient
-	peer  rlsv3.RateLimitServiceClient // nil: there is none
-	model *model
-	made  *generator
-}
-
-func newWorker(c *comparison, r *round, ours, theirs *server, number int) *worker {
-	m := r.model
-	m.reset()
-	a := &worker{comparison: c, round: r, model: &m, ours: ours.client(number), made: newGenerator(c.seed, number, m.newest)}
-	if theirs != nil {
-		a.peer = theirs.client(number)
-	}
-	return a
-}
-
-// next sends one request to all.
-func (a *worker) next() {
-	request := a.made.request()
-	got, gotErr := a.ours.ShouldRateLimit(a, request)
-	want, wantErr := a.model.answer(request)
-	a.compare("the model", request, got, gotErr, want, wantErr)
-	if a.peer != nil {
-		want, wantErr := a.peer.ShouldRateLimit(a, request)
-		a.compare("envoyproxy/ratelimit", request, got, gotErr, want, wantErr)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.all.Requests++
-	a.all.Statuses += int64(len(got.GetStatuses()))
-	if gotErr != nil {
-		a.all.Refused++
-	}
-	if got.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT {
-		a.all.Denied++
-	}
-	for _, d := range request.Descriptors {
-		if d.GetIsNegativeHits() {
-			a.all.Refunds++
-		}
-	}
-}
-
-func (a *worker) compare(with string, request *rlsv3.RateLimitRequest, got *rlsv3.RateLimitResponse, gotErr error, want *rlsv3.RateLimitResponse, wantErr error) {
+// compare sends one request to both.
+func (c *comparison) compare(r *round, request *rlsv3.RateLimitRequest, ours, theirs rlsv3.RateLimitServiceClient) {
+	got, gotErr := ours.ShouldRateLimit(c, request)
+	want, wantErr := theirs.ShouldRateLimit(c, request)
 	if (gotErr != nil) != (wantErr != nil) {
-		a.differ("%s, %v: Penstock %v, %s %v", a.round.name, request, gotErr, with, wantErr)
+		c.differ("%s, %v: Penstock %v, envoyproxy/ratelimit %v", r.name, request, gotErr, wantErr)
 	} else if gotErr == nil {
 		if got, want := canonical(got), canonical(want); !same(got, want) {
-			a.differ("%s, %v:\nPenstock %+v\n%s %+v", a.round.name, request, got, with, want)
+			c.differ("%s, %v:\nPenstock %+v\nenvoyproxy/ratelimit %+v", r.name, request, got, want)
 		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all.Requests++
+	c.all.Statuses += int64(len(got.GetStatuses()))
+	if gotErr != nil {
+		c.all.Refused++
+	}
+	if got.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT {
+		c.all.Denied++
 	}
 }

@@ -15,9 +15,9 @@ import (
 )
 
 // writeFiles writes the limits of all workers into a directory.
-func (r *round) writeFiles(dir string) {
+func writeFiles(dir string) {
 	for w := range workers {
-		lab.Write(dir, domainOf(w)+".yaml", fileOf(domainOf(w), r.model.newest))
+		lab.Write(dir, domainOf(w)+".yaml", fileOf(domainOf(w)))
 	}
 }
 
@@ -25,16 +25,23 @@ const compareToken = "token-of-the-comparison"
 
 func (r *round) oursCommand(bin string) func(dir, addr, redis string) *exec.Cmd {
 	return func(dir, addr, redis string) *exec.Cmd {
-		r.writeFiles(filepath.Join(dir, "config"))
+		writeFiles(filepath.Join(dir, "config"))
 		admin := lab.FreeAddr()
 		r.ourMetrics = "http://" + admin + "/metrics"
-		return ours(bin, dir, addr, redis, fmt.Sprintf("listen: {grpc: %%q, http: \"\", gateway: \"\", admin: %q}\nrules: {envoy_ratelimit: %%q%s}\nadmin: {token: %s}\nlog: {decisions: none}\n", admin, r.rules, compareToken)+r.ours)
+		return ours(bin, dir, addr, redis, fmt.Sprintf(`listen: {grpc: %%q, http: "", gateway: "", admin: %q}
+rules: {envoy_ratelimit: %%q%s}
+headers: [none]
+envoy: {denial_headers: false, denial_body: none, response_dynamic_metadata: true, response_headers: {enabled: true%s}%s}
+metrics: {compat: envoy_ratelimit}
+admin: {token: %s}
+log: {decisions: none}
+`, admin, r.rules, r.headers, r.envoy, compareToken))
 	}
 }
 
 func (r *round) theirsCommand(bin string) func(dir, addr, redis string) *exec.Cmd {
 	return func(dir, addr, redis string) *exec.Cmd {
-		r.writeFiles(filepath.Join(dir, "ratelimit", "config"))
+		writeFiles(filepath.Join(dir, "ratelimit", "config"))
 		prometheus := lab.FreeAddr()
 		r.theirMetrics = "http://" + prometheus + "/metrics"
 		return theirs(bin, dir, addr, redis, append(r.theirs, "RESPONSE_DYNAMIC_METADATA=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true",

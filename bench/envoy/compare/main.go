@@ -26,8 +26,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Printf("%d requests with %d statuses: %d denied, %d refused, %d descriptors with negative hits; %d metrics compared; %d differences\n",
-		done.Requests, done.Statuses, done.Denied, done.Refused, done.Refunds, done.Metrics, len(done.Differences))
+	fmt.Printf("%d requests with %d statuses: %d denied, %d refused; %d metrics compared; %d differences\n",
+		done.Requests, done.Statuses, done.Denied, done.Refused, done.Metrics, len(done.Differences))
 	for _, d := range done.Differences {
 		fmt.Println(d)
 	}
