@@ -50,7 +50,7 @@ func TestDocumentationShowsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	function := regexp.MustCompile(`(?ms)^func with.*?^}\n`)
-	for _, file := range []string{"xtimerate.go", "golimiter.go", "redisrate.go", "penstock.go"} {
+	for _, file := range []string{"peers.go", "penstock.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -107,23 +107,32 @@ func openThrottled(_ context.Context, _ string, l Limit) (lab.Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(int(l.Count), l.Window), MaxBurst: int(l.Count) - 1}
-	limiter, err := throttled.NewGCRARateLimiterCtx(store, quota)
+	limiter, take, err := throttledOn(store, l)
 	if err != nil {
 		return nil, err
 	}
 	// Two clients of one key may disturb each other any number of times; giving up is not a decision.
 	limiter.SetMaxCASAttemptsLimit(1 << 30)
-	return simple{take: func(ctx context.Context, key string) (bool, error) {
+	return simple{take: take}, nil
+}
+
+func throttledOn(store throttled.GCRAStoreCtx, l Limit) (*throttled.GCRARateLimiterCtx, lab.TakeFunc, error) {
+	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(int(l.Count), l.Window), MaxBurst: int(l.Count) - 1}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, quota)
+	return limiter, func(ctx context.Context, key string) (bool, error) {
 		limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
 		return !limited, err
-	}}, nil
+	}, err
 }
 
 func openUlule(_ context.Context, _ string, l Limit) (lab.Limiter, error) {
-	limiter := ulule.New(ululemem.NewStore(), ulule.Rate{Limit: l.Count, Period: l.Window})
-	return simple{take: func(ctx context.Context, key string) (bool, error) {
+	return simple{take: ululeOn(ululemem.NewStore(), l)}, nil
+}
+
+func ululeOn(store ulule.Store, l Limit) lab.TakeFunc {
+	limiter := ulule.New(store, ulule.Rate{Limit: l.Count, Period: l.Window})
+	return func(ctx context.Context, key string) (bool, error) {
 		c, err := limiter.Get(ctx, key)
 		return !c.Reached, err
-	}}, nil
+	}
 }

@@ -5,9 +5,7 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/throttled/throttled/v2"
 	throttledredis "github.com/throttled/throttled/v2/store/goredisstore.v9"
-	ulule "github.com/ulule/limiter/v3"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
 	"github.com/penstock-io/penstock/bench/lab"
@@ -54,13 +52,9 @@ func openThrottledRedis(_ context.Context, addr string, l Limit) (lab.Limiter, e
 	if err != nil {
 		return nil, err
 	}
-	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(int(l.Count), l.Window), MaxBurst: int(l.Count) - 1}
-	limiter, err := throttled.NewGCRARateLimiterCtx(store, quota)
+	limiter, take, err := throttledOn(store, l)
 	return simple{
-		take: func(ctx context.Context, key string) (bool, error) {
-			limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
-			return !limited, err
-		},
+		take: take,
 		warm: func(ctx context.Context, key string) error {
 			_, _, err := limiter.RateLimitCtx(ctx, key, int(l.lasting()))
 			return err
@@ -75,12 +69,5 @@ func openUluleRedis(_ context.Context, addr string, l Limit) (lab.Limiter, error
 	if err != nil {
 		return nil, err
 	}
-	limiter := ulule.New(store, ulule.Rate{Limit: l.Count, Period: l.Window})
-	return simple{
-		take: func(ctx context.Context, key string) (bool, error) {
-			c, err := limiter.Get(ctx, key)
-			return !c.Reached, err
-		},
-		close: client.Close,
-	}, nil
+	return simple{take: ululeOn(store, l), close: client.Close}, nil
 }
