@@ -62,27 +62,10 @@ func (db *DB) Annotate(ctx context.Context, n *Annotation) error {
 
 // Annotations returns the annotations from one time to before another, the oldest first. With a rule, it returns those
 // of this rule and of all rules.
-func (db *DB) Annotations(ctx context.Context, from, to time.Time, rule string) (found []Annotation, err error) {
-	const attempt = "read annotations of"
-	rows, err := db.sql.QueryContext(ctx, `SELECT id, at, rule, body, author FROM traffic_annotations
-		WHERE at >= $1 AND at < $2 AND ($3 = '' OR rule = '' OR rule = $3) ORDER BY at, id LIMIT $4`, from.UnixMicro(), to.UnixMicro(), rule, MaxAnnotations)
-	if err != nil {
-		return nil, db.failed(attempt, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n Annotation
-		var at int64
-		if err := rows.Scan(&n.ID, &at, &n.Rule, &n.Text, &n.Author); err != nil {
-			return nil, db.failed(attempt, err)
-		}
-		n.At = time.UnixMicro(at).UTC()
-		found = append(found, n)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, db.failed(attempt, err)
-	}
-	return found, nil
+func (db *DB) Annotations(ctx context.Context, from, to time.Time, rule string) ([]Annotation, error) {
+	return readAll(ctx, db, "read annotations of", `SELECT id, at, rule, body, author FROM traffic_annotations
+		WHERE at >= $1 AND at < $2 AND ($3 = '' OR rule = '' OR rule = $3) ORDER BY at, id LIMIT $4`, []any{from.UnixMicro(), to.UnixMicro(), rule, MaxAnnotations},
+		func(n *Annotation) []any { return []any{&n.ID, timeColumn(&n.At), &n.Rule, &n.Text, &n.Author} })
 }
 
 // DeleteAnnotation deletes an annotation, and reports whether there was one.

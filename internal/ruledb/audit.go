@@ -46,10 +46,7 @@ func (db *DB) Record(ctx context.Context, e Event) error {
 		return fmt.Errorf("record an event about version %d in %s: %w", e.Version, db, ErrNotFound)
 	}
 	e.At = time.Now()
-	if err := record(ctx, db.sql, e); err != nil {
-		return db.failed("record an event in", err)
-	}
-	return nil
+	return db.failed("record an event in", record(ctx, db.sql, e))
 }
 
 // Audit returns at most limit events before the given number, newest first. See History.
@@ -58,14 +55,11 @@ func (db *DB) Audit(ctx context.Context, before int64, limit int) ([]Event, erro
 	if err != nil {
 		return nil, err
 	}
-	return queryPage(ctx, db, "read the audit of",
+	return readAll(ctx, db, "read the audit of",
 		`SELECT number, at, actor, action, coalesce(version, 0), detail
-		FROM rule_audit WHERE number < $1 ORDER BY number DESC LIMIT $2`, before, limit,
-		func(rows *sql.Rows, e *Event) error {
-			var at int64
-			err := rows.Scan(&e.Number, &at, &e.Actor, &e.Action, &e.Version, &e.Detail)
-			e.At = time.UnixMicro(at).UTC()
-			return err
+		FROM rule_audit WHERE number < $1 ORDER BY number DESC LIMIT $2`, []any{before, limit},
+		func(e *Event) []any {
+			return []any{&e.Number, timeColumn(&e.At), &e.Actor, &e.Action, &e.Version, &e.Detail}
 		})
 }
 

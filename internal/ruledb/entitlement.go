@@ -70,48 +70,45 @@ func (db *DB) SaveEntitlements(ctx context.Context, c EntitlementChange) (Entitl
 	if err := c.validate(); err != nil {
 		return EntitlementResult{}, fmt.Errorf("save entitlements: %w: %w", penstock.ErrInvalid, err)
 	}
-	result, err := db.saveEntitlements(ctx, &c)
-	switch {
-	case errors.Is(err, penstock.ErrInvalid):
-		return result, err
-	case err != nil:
-		return result, db.failed("save entitlements in", err)
+	w := entitlementWriter{now: time.Now(), change: &c}
+	var refusal error
+	err := db.inTransaction(ctx, "save entitlements in", func(tx *sql.Tx) error {
+		w.tx = tx
+		err := w.run(ctx)
+		if errors.Is(err, penstock.ErrInvalid) {
+			refusal = err
+		}
+		return err
+	})
+	if err != nil {
+		return EntitlementResult{}, cmp.Or(refusal, err)
 	}
-	if result.writes() > 0 {
+	if w.result.writes() > 0 {
 		db.watchers.wake()
 	}
-	return result, nil
+	return w.result, nil
 }
 
-func (db *DB) saveEntitlements(ctx context.Context, c *EntitlementChange) (result EntitlementResult, err error) {
-	tx, err := db.engine.begin(ctx, db.sql)
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = tx.Rollback() }() // no-op after a commit
-
-	w := entitlementWriter{tx: tx, now: time.Now(), change: c}
+// run writes the change, and that there is one.
+func (w *entitlementWriter) run(ctx context.Context) error {
 	// Locks the row until the commit.
-	row := tx.QueryRowContext(ctx, `UPDATE entitlement_changes SET stored = stored WHERE id = 1 RETURNING change, stored, purged`)
+	row := w.tx.QueryRowContext(ctx, `UPDATE entitlement_changes SET stored = stored WHERE id = 1 RETURNING change, stored, purged`)
 	if err := row.Scan(&w.last, &w.stored, &w.purged); err != nil {
-		return result, err
+		return err
 	}
 	if err := w.write(ctx); err != nil || w.result.writes() == 0 {
-		return w.result, err
+		return err
 	}
 	if w.stored > MaxEntitlements {
-		return EntitlementResult{}, fmt.Errorf("save entitlements: %w: there would be %d rows, at most %d", penstock.ErrInvalid, w.stored, MaxEntitlements)
+		return fmt.Errorf("save entitlements: %w: there would be %d rows, at most %d", penstock.ErrInvalid, w.stored, MaxEntitlements)
 	}
 	if err := w.purge(ctx); err != nil {
-		return EntitlementResult{}, err
+		return err
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE entitlement_changes SET change = $1, stored = $2, purged = $3 WHERE id = 1`, w.last, w.stored, w.purged); err != nil {
-		return EntitlementResult{}, err
+	if _, err := w.tx.ExecContext(ctx, `UPDATE entitlement_changes SET change = $1, stored = $2, purged = $3 WHERE id = 1`, w.last, w.stored, w.purged); err != nil {
+		return err
 	}
-	if err := record(ctx, tx, Event{At: w.now, Actor: c.Author, Action: ActionEntitlements, Detail: w.detail()}); err != nil {
-		return EntitlementResult{}, err
-	}
-	return w.result, tx.Commit()
+	return record(ctx, w.tx, Event{At: w.now, Actor: w.change.Author, Action: ActionEntitlements, Detail: w.detail()})
 }
 
 // An entitlementWriter writes one change.
@@ -156,24 +153,21 @@ func (w *entitlementWriter) read(ctx context.Context, batch []Entitlement) (map[
 	for i := range batch {
 		args = append(args, batch[i].Attribute, batch[i].Value, batch[i].Name)
 	}
-	// SQLite reads the first table of a cross join first, and looks up its rows in the second.
-	rows, err := w.tx.QueryContext(ctx, `WITH asked (attribute, value, name) AS (VALUES `+keyPlaceholders(len(batch))+`)
-		SELECT e.attribute, e.value, e.name, coalesce(e.number, -1), coalesce(e.until, 0) FROM asked CROSS JOIN entitlements e
-		WHERE e.attribute = asked.attribute AND e.value = asked.value AND e.name = asked.name`, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	found := map[EntitlementKey]storedNumber{}
-	for rows.Next() {
-		var k EntitlementKey
-		var s storedNumber
-		if err := rows.Scan(&k.Attribute, &k.Value, &k.Name, &s.number, &s.until); err != nil {
-			return nil, err
-		}
-		found[k] = s
+	type row struct {
+		key EntitlementKey
+		storedNumber
 	}
-	return found, rows.Err()
+	// SQLite reads the first table of a cross join first, and looks up its rows in the second.
+	err := eachRow(ctx, w.tx, `WITH asked (attribute, value, name) AS (VALUES `+keyPlaceholders(len(batch))+`)
+		SELECT e.attribute, e.value, e.name, coalesce(e.number, -1), coalesce(e.until, 0) FROM asked CROSS JOIN entitlements e
+		WHERE e.attribute = asked.attribute AND e.value = asked.value AND e.name = asked.name`, args,
+		func(r *row) []any { return []any{&r.key.Attribute, &r.key.Value, &r.key.Name, &r.number, &r.until} },
+		func(r row) error {
+			found[r.key] = r.storedNumber
+			return nil
+		})
+	return found, err
 }
 
 // keyPlaceholders returns ($1, $2, $3), ($4, $5, $6) and so on.
@@ -189,7 +183,7 @@ func keyPlaceholders(rows int) string {
 func (w *entitlementWriter) differs(e *Entitlement, before map[EntitlementKey]storedNumber) bool {
 	old, exists := before[e.EntitlementKey]
 	exists = exists && old.number >= 0
-	now := storedNumber{e.Number, untilMicros(e.Until)}
+	now := storedNumber{e.Number, micros(e.Until)}
 	switch {
 	case !exists && e.Number < 0 || exists && now == old:
 		w.result.Unchanged++
@@ -222,13 +216,6 @@ func (s storedNumber) text(exists bool) string {
 	return fmt.Sprint(s.number)
 }
 
-func untilMicros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
 // upsert writes rows, each with the number of its own change.
 func (w *entitlementWriter) upsert(ctx context.Context, rows []Entitlement) error {
 	if len(rows) == 0 {
@@ -240,7 +227,7 @@ func (w *entitlementWriter) upsert(ctx context.Context, rows []Entitlement) erro
 		w.last++
 		args = append(args, e.Attribute, e.Value, e.Name)
 		values[i] = fmt.Sprintf("($%d, $%d, $%d, %s, %s, %d, %d, $1)", len(args)-2, len(args)-1, len(args),
-			literal(e.Number, e.Number >= 0), literal(untilMicros(e.Until), !e.Until.IsZero()), w.last, w.now.UnixMicro())
+			literal(e.Number, e.Number >= 0), literal(micros(e.Until), !e.Until.IsZero()), w.last, w.now.UnixMicro())
 	}
 	_, err := w.tx.ExecContext(ctx, `INSERT INTO entitlements (attribute, value, name, number, until, change, at, author)
 		VALUES `+strings.Join(values, ", ")+`
@@ -353,32 +340,16 @@ type EntitlementQuery struct {
 }
 
 // Entitlements returns rows ordered by attribute, value and name.
-func (db *DB) Entitlements(ctx context.Context, q EntitlementQuery) (page []Entitlement, err error) {
+func (db *DB) Entitlements(ctx context.Context, q EntitlementQuery) ([]Entitlement, error) {
 	if q.Limit < 1 || q.Limit > MaxEntitlementPage {
 		return nil, fmt.Errorf("read entitlements: %w: limit must be from 1 to %d, got %d", penstock.ErrInvalid, MaxEntitlementPage, q.Limit)
 	}
 	conditions, args := q.conditions()
-	rows, err := db.sql.QueryContext(ctx, `SELECT attribute, value, name, number, coalesce(until, 0), at, author FROM entitlements
-		WHERE number IS NOT NULL `+conditions+` ORDER BY attribute, value, name LIMIT `+fmt.Sprint(q.Limit), args...)
-	if err != nil {
-		return nil, db.failed("read entitlements from", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var e Entitlement
-		var until, at int64
-		if err := rows.Scan(&e.Attribute, &e.Value, &e.Name, &e.Number, &until, &at, &e.Author); err != nil {
-			return nil, db.failed("read entitlements from", err)
-		}
-		if e.At = time.UnixMicro(at).UTC(); until != 0 {
-			e.Until = time.UnixMicro(until).UTC()
-		}
-		page = append(page, e)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, db.failed("read entitlements from", err)
-	}
-	return page, nil
+	return readAll(ctx, db, "read entitlements from", `SELECT attribute, value, name, number, coalesce(until, 0), at, author FROM entitlements
+		WHERE number IS NOT NULL `+conditions+` ORDER BY attribute, value, name LIMIT `+fmt.Sprint(q.Limit), args,
+		func(e *Entitlement) []any {
+			return []any{&e.Attribute, &e.Value, &e.Name, &e.Number, timeColumn(&e.Until), timeColumn(&e.At), &e.Author}
+		})
 }
 
 // conditions returns the conditions that the query needs and no others, so that a database can use the table's key.
@@ -432,22 +403,15 @@ func (db *DB) EntitlementsSince(ctx context.Context, after int64, limit int) (En
 	if c.Reset = after > last || after != 0 && after < purged; c.Reset || last == after {
 		return c, nil
 	}
-	rows, err := db.sql.QueryContext(ctx, `SELECT attribute, value, name, coalesce(number, -1), coalesce(until, 0), change FROM entitlements
-		WHERE change > $1 ORDER BY change LIMIT $2`, after, limit)
+	var err error
+	c.Rows, err = readAll(ctx, db, "read changed entitlements from", `SELECT attribute, value, name, coalesce(number, -1), coalesce(until, 0), change FROM entitlements
+		WHERE change > $1 ORDER BY change LIMIT $2`, []any{after, limit},
+		func(e *ChangedEntitlement) []any {
+			number := column[int64](func(n int64) { e.Number, e.Deleted = n, n < 0 })
+			return []any{&e.Attribute, &e.Value, &e.Name, number, &e.Until, &c.Last}
+		})
 	if err != nil {
-		return c, db.failed("read changed entitlements from", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var e ChangedEntitlement
-		if err := rows.Scan(&e.Attribute, &e.Value, &e.Name, &e.Number, &e.Until, &c.Last); err != nil {
-			return c, db.failed("read changed entitlements from", err)
-		}
-		e.Deleted = e.Number < 0
-		c.Rows = append(c.Rows, e)
-	}
-	if err := rows.Err(); err != nil {
-		return c, db.failed("read changed entitlements from", err)
+		return c, err
 	}
 	if c.More = len(c.Rows) == limit; !c.More {
 		c.Last = max(c.Last, last)

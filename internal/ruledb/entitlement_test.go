@@ -73,7 +73,7 @@ func allRows(t *testing.T, db *DB, limit int) map[EntitlementKey]storedNumber {
 			if e.Author != "ann" || e.At.IsZero() {
 				t.Errorf("changed by %q at %v", e.Author, e.At)
 			}
-			all[e.EntitlementKey] = storedNumber{e.Number, untilMicros(e.Until)}
+			all[e.EntitlementKey] = storedNumber{e.Number, micros(e.Until)}
 		}
 		if len(page) < limit {
 			return all
@@ -114,7 +114,7 @@ func TestEntitlementsLikeNaive(t *testing.T) {
 					e.Until = time.Unix(2_000_000_000, 0)
 				}
 				c.Set = append(c.Set, e)
-				now := storedNumber{e.Number, untilMicros(e.Until)}
+				now := storedNumber{e.Number, micros(e.Until)}
 				switch naive[k] = now; {
 				case !exists:
 					want.Added++

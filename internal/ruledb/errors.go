@@ -39,8 +39,11 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() []error { return []error{ErrUnavailable, f.cause} }
 
-// failed wraps an error of the database in a failure.
+// failed wraps an error of the database in a failure. nil stays nil.
 func (db *DB) failed(attempt string, err error) error {
+	if err == nil {
+		return nil
+	}
 	f := &failure{attempt: attempt, database: db.engine.String(), cause: err}
 	switch {
 	case errors.Is(err, ErrNewerSchema):

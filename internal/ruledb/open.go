@@ -85,9 +85,4 @@ func engineOf(source string, options Options) (engine, error) {
 func (db *DB) String() string { return db.engine.String() }
 
 // Close closes the connections. A Save in progress fails or completes.
-func (db *DB) Close() error {
-	if err := db.sql.Close(); err != nil {
-		return db.failed("close", err)
-	}
-	return nil
-}
+func (db *DB) Close() error { return db.failed("close", db.sql.Close()) }

@@ -1,6 +1,7 @@
 package ruledb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -64,10 +65,8 @@ func checkRole(role string) error {
 
 // PeopleRevision returns People.Revision alone.
 func (db *DB) PeopleRevision(ctx context.Context) (revision int64, err error) {
-	if err := db.sql.QueryRowContext(ctx, `SELECT revision FROM admin_people`).Scan(&revision); err != nil {
-		return 0, db.failed("ask for the users of", err)
-	}
-	return revision, nil
+	err = db.sql.QueryRowContext(ctx, `SELECT revision FROM admin_people`).Scan(&revision)
+	return revision, db.failed("ask for the users of", err)
 }
 
 // People returns all users and tokens, by name. The revision is read first, so that a change made meanwhile has a
@@ -77,12 +76,10 @@ func (db *DB) People(ctx context.Context) (all People, err error) {
 		return People{}, err
 	}
 	if all.Users, err = db.users(ctx); err != nil {
-		return People{}, db.failed("read the users of", err)
+		return People{}, err
 	}
-	if all.Tokens, err = db.tokens(ctx); err != nil {
-		return People{}, db.failed("read the tokens of", err)
-	}
-	return all, nil
+	all.Tokens, err = db.tokens(ctx)
+	return all, err
 }
 
 // changePeople makes one change of people and records it, in one transaction. Such transactions run one after
@@ -91,41 +88,27 @@ func (db *DB) changePeople(ctx context.Context, attempt string, invalid error, c
 	if invalid != nil {
 		return fmt.Errorf("%s: %w: %w", attempt, penstock.ErrInvalid, invalid)
 	}
-	err := db.inTransaction(ctx, func(tx *sql.Tx) error {
+	var refusal error
+	err := db.inTransaction(ctx, attempt+" in", func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE admin_people SET revision = revision + 1`); err != nil {
 			return err
 		}
 		event, err := change(tx)
+		if errors.Is(err, ErrNobody) || errors.Is(err, ErrRefused) {
+			refusal = fmt.Errorf("%s: %w", attempt, err)
+		}
 		if err != nil {
 			return err
 		}
 		event.At = time.Now()
 		return record(ctx, tx, event)
 	})
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ErrNobody), errors.Is(err, ErrRefused):
-		return fmt.Errorf("%s: %w", attempt, err)
-	}
-	return db.failed(attempt+" in", err)
-}
-
-func (db *DB) inTransaction(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := db.engine.begin(ctx, db.sql)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // no-op after a commit
-	if err := do(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return cmp.Or(refusal, err)
 }
 
 // RecordUse saves when users logged in and when tokens were used, by id.
 func (db *DB) RecordUse(ctx context.Context, logins map[int64]time.Time, tokens map[string]time.Time) error {
-	err := db.inTransaction(ctx, func(tx *sql.Tx) error {
+	return db.inTransaction(ctx, "record who used", func(tx *sql.Tx) error {
 		for id, at := range logins {
 			if _, err := tx.ExecContext(ctx, `UPDATE admin_users SET login_at = $1 WHERE id = $2 AND login_at < $1`, micros(at), id); err != nil {
 				return err
@@ -138,23 +121,4 @@ func (db *DB) RecordUse(ctx context.Context, logins map[int64]time.Time, tokens 
 		}
 		return nil
 	})
-	if err != nil {
-		return db.failed("record who used", err)
-	}
-	return nil
-}
-
-// micros returns a time as it is stored; 0 is the zero time.
-func micros(at time.Time) int64 {
-	if at.IsZero() {
-		return 0
-	}
-	return at.UnixMicro()
-}
-
-func timeOf(micros int64) time.Time {
-	if micros == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros).UTC()
 }

@@ -61,9 +61,13 @@ func (db *DB) save(ctx context.Context, change Change, restores int64) (Version,
 		Size:     len(change.Document),
 		Document: change.Document,
 	}
-	saved, err := db.insert(ctx, v)
+	saved := false
+	err := db.inTransaction(ctx, fmt.Sprintf("save version %d in", v.Number), func(tx *sql.Tx) (err error) {
+		saved, err = insert(ctx, tx, &v)
+		return err
+	})
 	if err != nil {
-		return Version{}, db.failed(fmt.Sprintf("save version %d in", v.Number), err)
+		return Version{}, err
 	}
 	if !saved {
 		return Version{}, db.conflict(ctx, change.Base)
@@ -72,14 +76,8 @@ func (db *DB) save(ctx context.Context, change Change, restores int64) (Version,
 	return v, nil
 }
 
-// insert adds the version and its audit entry in one transaction, unless its number is not the next.
-func (db *DB) insert(ctx context.Context, v Version) (bool, error) {
-	tx, err := db.engine.begin(ctx, db.sql)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = tx.Rollback() }() // no-op after a commit
-
+// insert adds the version and its audit entry, unless its number is not the next.
+func insert(ctx context.Context, tx *sql.Tx, v *Version) (bool, error) {
 	digest := sha256.Sum256(v.Document)
 	// If another writer uses the same number first, PostgreSQL waits for its commit and then does nothing.
 	result, err := tx.ExecContext(ctx, `
@@ -98,10 +96,7 @@ func (db *DB) insert(ctx context.Context, v Version) (bool, error) {
 	if v.Restores != 0 {
 		event.Action = ActionRollback
 	}
-	if err := record(ctx, tx, event); err != nil {
-		return false, err
-	}
-	return true, tx.Commit()
+	return true, record(ctx, tx, event)
 }
 
 func orNull(number int64) sql.NullInt64 { return sql.NullInt64{Int64: number, Valid: number != 0} }

@@ -29,16 +29,11 @@ type Token struct {
 }
 
 func (db *DB) tokens(ctx context.Context) ([]Token, error) {
-	return readAll(ctx, db, `SELECT id, digest, name, coalesce(owner, 0), role, scopes, created_by, created_at, expires_at, used_at FROM admin_tokens ORDER BY name, id`,
-		func(rows *sql.Rows, t *Token) error {
-			var digest []byte
-			var scopes string
-			var created, expires, used int64
-			err := rows.Scan(&t.ID, &digest, &t.Name, &t.Owner, &t.Role, &scopes, &t.By, &created, &expires, &used)
-			copy(t.Digest[:], digest)
-			t.Scopes = strings.Fields(scopes)
-			t.Created, t.Expires, t.Used = timeOf(created), timeOf(expires), timeOf(used)
-			return err
+	return readAll(ctx, db, "read the tokens of", `SELECT id, digest, name, coalesce(owner, 0), role, scopes, created_by, created_at, expires_at, used_at FROM admin_tokens ORDER BY name, id`, nil,
+		func(t *Token) []any {
+			digest := column[[]byte](func(b []byte) { copy(t.Digest[:], b) })
+			scopes := column[string](func(text string) { t.Scopes = strings.Fields(text) })
+			return []any{&t.ID, digest, &t.Name, &t.Owner, &t.Role, scopes, &t.By, timeColumn(&t.Created), timeColumn(&t.Expires), timeColumn(&t.Used)}
 		})
 }
 

@@ -1,7 +1,9 @@
 package ruledb
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -30,46 +32,28 @@ func (db *DB) SaveTraffic(ctx context.Context, minutes ...TrafficMinute) error {
 				penstock.ErrInvalid, len(m.Node), len(m.Name), len(m.Counts), maxTrafficNode, maxTrafficNode, maxTrafficCounts)
 		}
 	}
-	tx, err := db.engine.begin(ctx, db.sql)
-	if err != nil {
-		return db.failed("save traffic in", err)
-	}
-	defer tx.Rollback() //nolint:errcheck // it is a no-op after a commit
-	for _, m := range minutes {
-		_, err := tx.ExecContext(ctx, `INSERT INTO traffic_minutes (minute, node, name, counts) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (minute, node) DO UPDATE SET counts = excluded.counts`, m.Minute, m.Node, m.Name, m.Counts)
-		if err != nil {
-			return db.failed("save traffic in", err)
+	return db.inTransaction(ctx, "save traffic in", func(tx *sql.Tx) error {
+		for _, m := range minutes {
+			if _, err := tx.ExecContext(ctx, `INSERT INTO traffic_minutes (minute, node, name, counts) VALUES ($1, $2, $3, $4)
+				ON CONFLICT (minute, node) DO UPDATE SET counts = excluded.counts`, m.Minute, m.Node, m.Name, m.Counts); err != nil {
+				return err
+			}
 		}
-	}
-	if err := tx.Commit(); err != nil {
-		return db.failed("save traffic in", err)
-	}
-	return nil
+		return nil
+	})
 }
 
 // Traffic calls each with what all nodes counted from one minute to before another, in order of time. It stops at an
 // error of each.
 func (db *DB) Traffic(ctx context.Context, from, to int64, each func(TrafficMinute) error) error {
-	rows, err := db.sql.QueryContext(ctx,
-		`SELECT minute, node, name, counts FROM traffic_minutes WHERE minute >= $1 AND minute < $2 ORDER BY minute, node`, from, to)
-	if err != nil {
-		return db.failed("read traffic of", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var m TrafficMinute
-		if err := rows.Scan(&m.Minute, &m.Node, &m.Name, &m.Counts); err != nil {
-			return db.failed("read traffic of", err)
-		}
-		if err := each(m); err != nil {
-			return err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return db.failed("read traffic of", err)
-	}
-	return nil
+	var refused error
+	err := eachRow(ctx, db.sql, `SELECT minute, node, name, counts FROM traffic_minutes WHERE minute >= $1 AND minute < $2 ORDER BY minute, node`, []any{from, to},
+		func(m *TrafficMinute) []any { return []any{&m.Minute, &m.Node, &m.Name, &m.Counts} },
+		func(m TrafficMinute) error {
+			refused = each(m)
+			return refused
+		})
+	return cmp.Or(refused, db.failed("read traffic of", err))
 }
 
 // ForgetTraffic deletes what was counted before a time, and the annotations of that time.
@@ -77,8 +61,6 @@ func (db *DB) ForgetTraffic(ctx context.Context, before time.Time) error {
 	if _, err := db.sql.ExecContext(ctx, `DELETE FROM traffic_minutes WHERE minute < $1`, before.Unix()/60); err != nil {
 		return db.failed("prune traffic of", err)
 	}
-	if _, err := db.sql.ExecContext(ctx, `DELETE FROM traffic_annotations WHERE at < $1`, before.UnixMicro()); err != nil {
-		return db.failed("prune annotations of", err)
-	}
-	return nil
+	_, err := db.sql.ExecContext(ctx, `DELETE FROM traffic_annotations WHERE at < $1`, before.UnixMicro())
+	return db.failed("prune annotations of", err)
 }

@@ -21,12 +21,9 @@ type User struct {
 }
 
 func (db *DB) users(ctx context.Context) ([]User, error) {
-	return readAll(ctx, db, `SELECT id, name, role, password, version, epoch, created_at, login_at FROM admin_users ORDER BY name`,
-		func(rows *sql.Rows, u *User) error {
-			var created, login int64
-			err := rows.Scan(&u.ID, &u.Name, &u.Role, &u.Password, &u.Version, &u.Epoch, &created, &login)
-			u.Created, u.LoggedIn = timeOf(created), timeOf(login)
-			return err
+	return readAll(ctx, db, "read the users of", `SELECT id, name, role, password, version, epoch, created_at, login_at FROM admin_users ORDER BY name`, nil,
+		func(u *User) []any {
+			return []any{&u.ID, &u.Name, &u.Role, &u.Password, &u.Version, &u.Epoch, timeColumn(&u.Created), timeColumn(&u.LoggedIn)}
 		})
 }
 
@@ -81,14 +78,10 @@ func (db *DB) ChangeUser(ctx context.Context, by, name string, c UserChange) err
 // Rehash replaces the hash of a user's password by another one of the same password, unless the password has changed
 // since.
 func (db *DB) Rehash(ctx context.Context, u *User, hash string) error {
-	err := db.inTransaction(ctx, func(tx *sql.Tx) error {
+	return db.inTransaction(ctx, "hash a password again in", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE admin_users SET password = $1 WHERE id = $2 AND password = $3`, hash, u.ID, u.Password)
 		return err
 	})
-	if err != nil {
-		return db.failed("hash a password again in", err)
-	}
-	return nil
 }
 
 // RemoveUser removes a user and all its tokens. version is that of the user as the caller knows it, or 0.

@@ -33,10 +33,7 @@ func (db *DB) Current(ctx context.Context) (Version, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return Version{}, nil
 	}
-	if err != nil {
-		return Version{}, db.failed("read the current version from", err)
-	}
-	return v, nil
+	return v, db.failed("read the current version from", err)
 }
 
 // Version returns the version with this number. If there is none, the error wraps ErrNotFound.
@@ -45,24 +42,19 @@ func (db *DB) Version(ctx context.Context, number int64) (Version, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return Version{}, fmt.Errorf("read version %d from %s: %w", number, db, ErrNotFound)
 	}
-	if err != nil {
-		return Version{}, db.failed(fmt.Sprintf("read version %d from", number), err)
-	}
-	return v, nil
+	return v, db.failed(fmt.Sprintf("read version %d from", number), err)
 }
 
 const selectVersion = `SELECT number, at, author, message, coalesce(restores, 0), digest, document FROM rule_versions`
 
 func scanVersion(row *sql.Row) (v Version, err error) {
-	var at int64
 	var digest []byte
-	if err := row.Scan(&v.Number, &at, &v.Author, &v.Message, &v.Restores, &digest, &v.Document); err != nil {
+	if err := row.Scan(&v.Number, timeColumn(&v.At), &v.Author, &v.Message, &v.Restores, &digest, &v.Document); err != nil {
 		return Version{}, err
 	}
 	if v.Document == nil {
 		v.Document = []byte{} // the SQLite driver returns nil for an empty one
 	}
-	v.At = time.UnixMicro(at).UTC()
 	v.Size = len(v.Document)
 	if sum := sha256.Sum256(v.Document); !bytes.Equal(sum[:], digest) {
 		return Version{}, fmt.Errorf("version %d: the SHA-256 of the document does not match: %w", v.Number, ErrDamaged)
@@ -73,10 +65,7 @@ func scanVersion(row *sql.Row) (v Version, err error) {
 // currentNumber returns the number of the newest version, or 0.
 func (db *DB) currentNumber(ctx context.Context) (number int64, err error) {
 	err = db.sql.QueryRowContext(ctx, `SELECT coalesce(max(number), 0) FROM rule_versions`).Scan(&number)
-	if err != nil {
-		return 0, db.failed("ask for the current version of", err)
-	}
-	return number, nil
+	return number, db.failed("ask for the current version of", err)
 }
 
 // History returns at most limit versions before the given number, newest first and without their documents.
@@ -86,14 +75,11 @@ func (db *DB) History(ctx context.Context, before int64, limit int) ([]Version, 
 	if err != nil {
 		return nil, err
 	}
-	return queryPage(ctx, db, "read the history of",
+	return readAll(ctx, db, "read the history of",
 		`SELECT number, at, author, message, coalesce(restores, 0), octet_length(document)
-		FROM rule_versions WHERE number < $1 ORDER BY number DESC LIMIT $2`, before, limit,
-		func(rows *sql.Rows, v *Version) error {
-			var at int64
-			err := rows.Scan(&v.Number, &at, &v.Author, &v.Message, &v.Restores, &v.Size)
-			v.At = time.UnixMicro(at).UTC()
-			return err
+		FROM rule_versions WHERE number < $1 ORDER BY number DESC LIMIT $2`, []any{before, limit},
+		func(v *Version) []any {
+			return []any{&v.Number, timeColumn(&v.At), &v.Author, &v.Message, &v.Restores, &v.Size}
 		})
 }
 
@@ -108,30 +94,4 @@ func pageBounds(attempt string, before int64, limit int) (int64, error) {
 		before = math.MaxInt64
 	}
 	return before, nil
-}
-
-func queryPage[T any](ctx context.Context, db *DB, attempt, query string, before int64, limit int, scan func(*sql.Rows, *T) error) ([]T, error) {
-	page, err := readAll(ctx, db, query, scan, before, limit)
-	if err != nil {
-		return nil, db.failed(attempt, err)
-	}
-	return page, nil
-}
-
-// readAll reads all rows of a query.
-func readAll[T any](ctx context.Context, db *DB, query string, scan func(*sql.Rows, *T) error, args ...any) ([]T, error) {
-	rows, err := db.sql.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []T
-	for rows.Next() {
-		var row T
-		if err := scan(rows, &row); err != nil {
-			return nil, err
-		}
-		all = append(all, row)
-	}
-	return all, rows.Err()
 }
