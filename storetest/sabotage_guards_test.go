@@ -84,7 +84,11 @@ func TestSabotageAroundIsNoticed(t *testing.T) {
 		"reads, then writes":           {racyGuards, []string{"guarded linear", "storms"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, part := range c.noticed {
+			noticed := c.noticed
+			if testing.Short() { // the last part is the one written for it; the others are campaigns that find it, too
+				noticed = noticed[len(noticed)-1:]
+			}
+			for _, part := range noticed {
 				check, ok := parts[part]
 				if !ok {
 					t.Fatalf("there is no part %q", part)

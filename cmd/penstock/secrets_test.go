@@ -71,6 +71,9 @@ func TestNoOutputTellsSecrets(t *testing.T) {
 	}
 	file := filepath.Join(dir, "penstock.yaml")
 	forms := append(malformedURLs(t), wellFormedURLs...)
+	if testing.Short() {
+		forms = slices.Concat(forms[:3], wellFormedURLs[:1])
+	}
 	for _, name := range secretSettings() {
 		if !strings.HasSuffix(name, "_ADDRESSES") && name != "PENSTOCK_JWT_JWKS_URL" { // which a bare word is a host for
 			run([]string{name + "=" + canary}, "serve", "--check", "--demo")

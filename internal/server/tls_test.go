@@ -61,14 +61,19 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber
 	}
-	for name, pair := range pairs {
-		before := pair.Serial
+	for _, pair := range pairs { // all at once: each is noticed when its files are next read
 		certtest.ReplaceFile(t, pair.Certificate, []byte("not a certificate"))
+	}
+	for name, pair := range pairs {
 		nodetest.Eventually(t, "the mistake is counted", func() bool { return n.tls[name].Status().Refusals == 1 })
-		if shown(name).Cmp(before) != 0 {
+		if shown(name).Cmp(pair.Serial) != 0 {
 			t.Errorf("%s: a broken file took the certificate away", name)
 		}
+	}
+	for _, pair := range pairs {
 		pair.Replace(t, ca.Issue(t, "localhost"))
+	}
+	for name, pair := range pairs {
 		nodetest.Eventually(t, "the new certificate is shown", func() bool { return shown(name).Cmp(pair.Serial) == 0 })
 	}
 	if got := n.state().Certificates["grpc"]; got.Reloads != 1 || got.Refusals != 1 || got.NotAfter.IsZero() {
