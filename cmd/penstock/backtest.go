@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -214,7 +213,7 @@ func (f *logFlags) add(c *cobra.Command) {
 }
 
 func (f *logFlags) open(a *app, paths []string, wanted []accesslog.Attribute) (*accesslog.Log, error) {
-	o := accesslog.Options{Format: f.format, Fields: map[string]string{}, Window: f.reorder, IPv6Prefix: f.prefix, Stdin: a.stdin}
+	o := accesslog.Options{Format: f.format, Fields: map[string]string{}, Attributes: wanted, Without: f.without, Window: f.reorder, IPv6Prefix: f.prefix, Stdin: a.stdin}
 	if f.prefix < 1 || f.prefix > 128 {
 		return nil, misused("--ipv6-prefix %d is not from 1 to 128", f.prefix)
 	}
@@ -228,13 +227,6 @@ func (f *logFlags) open(a *app, paths []string, wanted []accesslog.Attribute) (*
 			return nil, misused("--field %q is not name=field, for example user=uid", field)
 		}
 		o.Fields[name] = from
-	}
-	seen := slices.Clone(f.without)
-	for _, w := range wanted {
-		if !slices.Contains(seen, w.Name) {
-			o.Attributes = append(o.Attributes, w)
-			seen = append(seen, w.Name)
-		}
 	}
 	log, err := accesslog.Open(paths, o)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,8 @@ const (
 type Options struct {
 	Format     string            // "": detected, for each file
 	Fields     map[string]string // from the names that rules or this package use to the log's names
-	Attributes []Attribute       // to read from the log
+	Attributes []Attribute       // to read from the log; those named again are left out
+	Without    []string          // attributes that are not read from it
 	Window     time.Duration     // how far lines may be out of order; 0: DefaultWindow
 	Location   *time.Location    // of times without a zone; nil: UTC
 	IPv6Prefix int               // of addresses, as on the gateway; 0: 64
@@ -99,6 +101,7 @@ func Open(paths []string, o Options) (*Log, error) {
 	if o.Window < time.Second || o.Window > MaxWindow {
 		return nil, fmt.Errorf("window %v; lines can be out of order by 1s to %v", o.Window, MaxWindow)
 	}
+	o.Attributes = distinct(o.Attributes, o.Without)
 	l := &Log{options: o, missing: make([]int64, len(o.Attributes))}
 	l.order.window = o.Window.Microseconds()
 	var errs []error
@@ -123,6 +126,17 @@ func Open(paths []string, o Options) (*Log, error) {
 		}
 	}
 	return l, nil
+}
+
+// distinct returns the attributes without those that are named again, or are not to be read.
+func distinct(all []Attribute, without []string) (some []Attribute) {
+	seen := slices.Clone(without)
+	for _, a := range all {
+		if !slices.Contains(seen, a.Name) {
+			some, seen = append(some, a), append(seen, a.Name)
+		}
+	}
+	return some
 }
 
 // Close closes the files.

@@ -140,19 +140,13 @@ func (a *Admin) fillRecent(ctx context.Context, l *requestLog) error {
 
 // open opens the log from its beginning. Rules may read attributes that no recent request had.
 func (l *requestLog) open(wanted []accesslog.Attribute) (*accesslog.Log, error) {
-	o := accesslog.Options{Format: l.input.Format, Fields: l.input.Fields, Location: l.zone, Stdin: bytes.NewReader(l.text), StdinName: l.name}
+	o := accesslog.Options{
+		Format: l.input.Format, Fields: l.input.Fields, Attributes: wanted, Without: l.input.Without,
+		Location: l.zone, Stdin: bytes.NewReader(l.text), StdinName: l.name,
+	}
 	if l.recent {
 		o.Format, o.Fields = "replay", nil
-	}
-	seen := map[string]bool{}
-	for _, name := range l.input.Without {
-		seen[name] = true
-	}
-	for _, w := range wanted {
-		if !seen[w.Name] && (!l.recent || l.known[w.Name]) {
-			o.Attributes = append(o.Attributes, w)
-		}
-		seen[w.Name] = true
+		o.Attributes = slices.DeleteFunc(slices.Clone(wanted), func(a accesslog.Attribute) bool { return !l.known[a.Name] })
 	}
 	return accesslog.Open([]string{"-"}, o)
 }
