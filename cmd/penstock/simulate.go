@@ -93,37 +93,23 @@ func addTrafficFlags(c *cobra.Command, t *simulate.Traffic, byDefault simulate.T
 }
 
 // limitFlags are the numbers that limits of all algorithms have.
-type limitFlags struct {
-	count  int64
-	window time.Duration
-	burst  int64
-	queue  int64
-	denied bool
-}
+type limitFlags struct{ simulate.LimitShape }
 
 func (f *limitFlags) add(c *cobra.Command, count int64) {
-	c.Flags().Int64Var(&f.count, "limit", count, "`count` of the limit")
-	c.Flags().DurationVar(&f.window, "window", time.Minute, "window of the limit")
-	c.Flags().Int64Var(&f.burst, "burst", 0, "`capacity` of a token_bucket; 0: the limit")
-	c.Flags().Int64Var(&f.queue, "queue", 0, "`number` of requests that can wait in a leaky_bucket")
-	c.Flags().BoolVar(&f.denied, "count-denied", false, "count denied requests too (windows only)")
+	c.Flags().Int64Var(&f.Count, "limit", count, "`count` of the limit")
+	c.Flags().DurationVar(&f.Window, "window", time.Minute, "window of the limit")
+	c.Flags().Int64Var(&f.Burst, "burst", 0, "`capacity` of a token_bucket; 0: the limit")
+	c.Flags().Int64Var(&f.Queue, "queue", 0, "`number` of requests that can wait in a leaky_bucket")
+	c.Flags().BoolVar(&f.CountDenied, "count-denied", false, "count denied requests too (windows only)")
 }
 
 func (f *limitFlags) parseAll(algorithms []string) (limits []penstock.Limit, err error) {
 	for _, name := range algorithms {
-		l := penstock.Limit{Count: f.count, Window: f.window}
-		if err := l.Algorithm.UnmarshalText([]byte(name)); err != nil {
+		var algorithm penstock.Algorithm
+		if err := algorithm.UnmarshalText([]byte(name)); err != nil {
 			return nil, misused("--algorithm: %v", err)
 		}
-		switch l.Algorithm {
-		case penstock.TokenBucket:
-			l.Burst = f.burst
-		case penstock.LeakyBucket:
-			l.Queue = f.queue
-		default:
-			l.CountDenied = f.denied
-		}
-		limits = append(limits, l)
+		limits = append(limits, f.Limit(algorithm))
 	}
 	return limits, nil
 }

@@ -90,17 +90,9 @@ func (i *simulationInput) simulation() *simulate.Simulation {
 		Traffic: i.Traffic, Requests: i.Requests, Nodes: i.Nodes, Sharing: i.Sharing,
 		Outage: simulate.Outage{From: durationOf(i.OutageFrom), For: durationOf(i.Outage), Policy: i.Policy},
 	}
+	shape := simulate.LimitShape{Count: i.Limit, Window: durationOf(i.Window), Burst: i.Burst, Queue: i.Queue, CountDenied: i.CountDenied}
 	for _, algorithm := range i.Algorithms {
-		l := penstock.Limit{Algorithm: algorithm, Count: i.Limit, Window: durationOf(i.Window)}
-		switch algorithm {
-		case penstock.TokenBucket:
-			l.Burst = i.Burst
-		case penstock.LeakyBucket:
-			l.Queue = i.Queue
-		default:
-			l.CountDenied = i.CountDenied
-		}
-		s.Limits = append(s.Limits, l)
+		s.Limits = append(s.Limits, shape.Limit(algorithm))
 	}
 	return s
 }

@@ -25,6 +25,28 @@ type Store interface {
 	Size(ctx context.Context) (int64, error)
 }
 
+// A LimitShape is the numbers that the limits of a simulation have. Each algorithm takes those that it has.
+type LimitShape struct {
+	Count        int64
+	Window       time.Duration
+	Burst, Queue int64
+	CountDenied  bool
+}
+
+// Limit returns the limit of an algorithm.
+func (s *LimitShape) Limit(a penstock.Algorithm) penstock.Limit {
+	l := penstock.Limit{Algorithm: a, Count: s.Count, Window: s.Window}
+	switch a {
+	case penstock.TokenBucket:
+		l.Burst = s.Burst
+	case penstock.LeakyBucket:
+		l.Queue = s.Queue
+	default:
+		l.CountDenied = s.CountDenied
+	}
+	return l
+}
+
 // Sharing says how several nodes count.
 type Sharing string
 
