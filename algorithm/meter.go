@@ -237,6 +237,30 @@ func (m *Meter) Weigh(s State, now Instant, cost int64, maxDelay time.Duration) 
 	return s, passes && !never, repaired
 }
 
+// TakeFixed decides a single charge on a fixed-size state: it does what Weigh, Charge or ChargeDenied, and Clear do one
+// after the other. write means that the store must keep the state.
+func (m *Meter) TakeFixed(s State, now Instant, cost int64, maxDelay time.Duration) (_ State, r FixedResult, write, repaired bool) {
+	if m.Kind == KindBucket && s.At <= now && cost <= m.Capacity && !m.CountDenied { // the most common case, in one go
+		used := m.missingAt(s, now)
+		if after := used + cost*m.Ticks; after <= m.Full {
+			return State{At: now, Used: after}, FixedResult{Now: now, Clear: m.bucketClear(now, after), Passes: true}, cost != 0, false
+		}
+		return State{At: now, Used: used}, FixedResult{Now: now, Clear: m.bucketClear(now, used)}, false, false
+	}
+	s, r.Passes, repaired = m.Weigh(s, now, cost, maxDelay)
+	switch {
+	case cost == 0 || !m.CanEver(cost):
+	case r.Passes:
+		s, write = m.Charge(s, cost), true
+	case m.CountDenied:
+		s, write = m.ChargeDenied(s, cost), true
+	default:
+		write = repaired
+	}
+	r.Now, r.Clear = now, m.Clear(s, now)
+	return s, r, write, repaired
+}
+
 // CanEver reports whether the cost could ever pass. A cost that cannot is denied with retry-after Never and
 // changes nothing.
 func (m *Meter) CanEver(cost int64) bool { return cost <= m.Capacity || m.Kind == KindLeases }
@@ -316,7 +340,7 @@ func (m *Meter) Clear(s State, now Instant) Instant {
 	case KindCounter:
 		return m.counterClear(s)
 	case KindBucket, KindLeaky:
-		return m.bucketAt(s.At, ceilDiv(s.Used, m.Count))
+		return m.bucketClear(s.At, s.Used)
 	case KindInterval:
 		return s.At + Instant(ceilDiv(s.Used, m.Count)*m.Window)
 	case KindLog:
@@ -335,6 +359,16 @@ type FixedResult struct {
 
 // ReportFixed is ReportTo for a FixedResult and the state after the request.
 func (m *Meter) ReportFixed(d *Decision, s State, r FixedResult, cost int64, maxDelay time.Duration) {
+	if m.Kind == KindBucket && r.Passes && !m.CountAll { // the most common case, without a Result in memory
+		used := ceilDiv(s.Used, m.Ticks)
+		d.Allowed, d.Limit, d.Used, d.Remaining = true, m.Capacity, used, max(0, m.Capacity-used)
+		d.RetryAfter, d.ResetAfter, d.Delay = 0, r.Clear.Sub(r.Now), 0
+		d.Receipt.Fingerprint, d.Receipt.Cost, d.Receipt.At = 0, 0, 0
+		if cost > 0 {
+			d.Receipt.Fingerprint, d.Receipt.Cost, d.Receipt.At = m.Fingerprint, cost, max(r.Now, s.At)
+		}
+		return
+	}
 	m.report(d, r.Now, &Result{State: s, Cost: cost, Passes: r.Passes, Taken: r.Passes, MaxDelay: maxDelay}, m.used(s, r.Now), r.Clear)
 }
 

@@ -13,11 +13,21 @@ func (m *Meter) advanceBucket(s State, now Instant) (_ State, repaired bool) {
 	case wrong:
 		return State{At: now, Used: s.Used}, true
 	}
+	return State{At: now, Used: m.missingAt(s, now)}, false
+}
+
+// missingAt returns what is missing at an instant that is not before the state's.
+func (m *Meter) missingAt(s State, now Instant) int64 {
 	elapsed := m.ticksAt(now) - m.ticksAt(s.At)
 	if elapsed >= m.Drain { // also keeps the product below from overflowing
-		return State{At: now}, false
+		return 0
 	}
-	return State{At: now, Used: max(0, s.Used-elapsed*m.Count)}, false
+	return max(0, min(s.Used, m.Most)-elapsed*m.Count)
+}
+
+// bucketClear returns when a bucket that misses this much at an instant is full.
+func (m *Meter) bucketClear(at Instant, used int64) Instant {
+	return m.bucketAt(at, ceilDiv(used, m.Count))
 }
 
 // bucketAt returns the first instant that is the given number of ticks after at.
