@@ -113,7 +113,7 @@ func (w *workspace) adoptLog(it *item, k *storage.StateReport) {
 func (s *Store) adoptBan(k *storage.StateReport) {
 	key, number := keyOf(&k.Subject, algorithm.PenaltyFingerprint, s.seed)
 	p := slotRef{key: key, sh: &s.shards[number>>s.shift]}
-	p.sh.mu.Lock()
+	p.sh.lock()
 	defer p.sh.unlock()
 	at := p.findSlot()
 	isBan, knownBan := k.BannedUntil > k.Now, at != nil && at.head&sortMask == banned
@@ -143,7 +143,7 @@ func (s *Store) adoptBan(k *storage.StateReport) {
 // store.
 func (s *Store) Forget(g *storage.Group, before algorithm.Instant) {
 	sh := s.shardOf(&g.Subject)
-	sh.mu.Lock()
+	sh.lock()
 	defer sh.unlock()
 	for _, c := range g.Charges {
 		if c.Meter == nil || c.Meter.Kind == algorithm.KindLeases {

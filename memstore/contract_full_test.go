@@ -27,6 +27,7 @@ func TestContractAfterAFlood(t *testing.T) {
 			take(t, s, ticket)
 		}
 		for i := range s.shards { // as if the real clock had written it, long ago
+			s.shards[i].coolDown()
 			for j := range s.shards[i].size() {
 				s.shards[i].at(j).head &^= given
 			}

@@ -21,7 +21,7 @@ func denyTwice(t *testing.T, s *Store, ticket *storage.Ticket) *shard {
 	}
 	take(t, s, ticket)
 	sh := s.shardOf(&ticket.Groups[0].Subject)
-	if sh.denial.turn.Load()&1 == 0 {
+	if sh.turn.Load()&1 == 0 {
 		t.Fatal("the shard has no copy of the slot of a key that was denied twice")
 	}
 	return sh
@@ -32,7 +32,7 @@ func TestDenialsNeedNoLock(t *testing.T) {
 	s := open(t, Options{})
 	ticket := single(1, limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 3, Window: 24 * time.Hour}), 1)
 	sh := denyTwice(t, s, ticket)
-	sh.mu.Lock()
+	sh.lock()
 	out := take(t, s, ticket)
 	sh.mu.Unlock()
 	if out.Allowed || out.Decisions[0].Used != 3 || out.Decisions[0].RetryAfter <= 0 {

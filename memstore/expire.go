@@ -10,7 +10,7 @@ import (
 func (s *Store) Expire(now algorithm.Instant) {
 	for i := range s.shards {
 		sh := &s.shards[i]
-		sh.mu.Lock()
+		sh.lock()
 		if sh.chunks > 0 {
 			sh.shrink(func(s *slot) bool { return s.left(now, true) <= 0 }, 4)
 		}

@@ -61,7 +61,7 @@ func TestLooksExtendCounters(t *testing.T) {
 		before := store.Stats().Keys
 		for i := range store.shards { // as the janitor would do later
 			sh := &store.shards[i]
-			sh.mu.Lock()
+			sh.lock()
 			visits := int(sh.size() + sh.count)           // a slot that is dropped is visited again
 			sh.sweep(visits, written.Add(10*time.Second)) // past the fast limit and the grace period
 			sh.unlock()

@@ -79,7 +79,7 @@ func cleanOnce(s weak.Pointer[Store]) (took time.Duration, ok bool) {
 	began := time.Now()
 	for i := range store.shards {
 		sh := &store.shards[i]
-		sh.mu.Lock()
+		sh.lock()
 		sh.clean(store.clock.now())
 		sh.unlock()
 	}

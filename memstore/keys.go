@@ -54,7 +54,7 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 // walk visits a chunk's worth of slots, starting at a place, and lists each place that has live state. It
 // returns where to continue. It takes the lock itself.
 func (sh *shard) walk(from uint64, now algorithm.Instant, list func(place uint64)) (looked int, next uint64, more bool) {
-	sh.mu.Lock()
+	sh.lock()
 	defer sh.unlock()
 	last, listed := from, false
 	for i := sh.home(from); i < sh.size(); i++ {

@@ -82,7 +82,7 @@ func (w *workspace) lock() {
 		w.shards = slices.Compact(w.shards)
 	}
 	for _, index := range w.shards {
-		w.store.shards[index].mu.Lock()
+		w.store.shards[index].lock()
 	}
 }
 

@@ -19,7 +19,7 @@ func (s *Store) Ban(ctx context.Context, b *storage.Ban) (until algorithm.Instan
 	t := &storage.Ticket{Now: b.Now, Groups: []storage.Group{{Subject: b.Subject, Penalty: b.Penalty}}}
 	k, number := keyOf(&b.Subject, algorithm.PenaltyFingerprint, s.seed)
 	p := slotRef{key: k, sh: &s.shards[number>>s.shift]}
-	p.sh.mu.Lock()
+	p.sh.lock()
 	defer p.sh.unlock()
 	now := s.instant(t)
 	st := b.Apply(p.findSlot().penalty(), now)
@@ -44,7 +44,7 @@ func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 		return ended("reset", err)
 	}
 	sh := s.shardOf(&g.Subject)
-	sh.mu.Lock()
+	sh.lock()
 	defer sh.unlock()
 	forget := func(fingerprint uint64) {
 		k, _ := keyOf(&g.Subject, fingerprint, s.seed)
@@ -74,7 +74,7 @@ func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, subject
 		now = s.clock.now()
 	}
 	sh := s.shardOf(&subject)
-	sh.mu.Lock()
+	sh.lock()
 	defer sh.unlock()
 	live := sh.reservations(&subject, now)
 	return live[:min(most, len(live))], int64(len(live)), nil

@@ -25,7 +25,7 @@ func (sh *shard) reclaimFor(r *roomRequest, share uint32, enough func() bool) bo
 		switch {
 		case r.holds(other):
 			done = other.reclaim(r, noShare)
-		case other.mu.TryLock(): // waiting for it while holding other locks could deadlock
+		case other.tryLock(): // waiting for it while holding other locks could deadlock
 			done = other.reclaim(r, anyShare)
 			other.unlock()
 		}

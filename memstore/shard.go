@@ -2,27 +2,33 @@ package memstore
 
 import (
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A shard holds a part of the subjects under one lock. All methods need the lock, unless they say otherwise. What
-// every decision needs is exactly one cache line, so that neighbours do not slow each other down.
+// A shard holds a part of the subjects under one lock. All methods need the lock, unless they say otherwise. Its fields
+// are in three cache lines: what every charge writes, what every charge reads, and the rest.
 type shard struct {
-	mu sync.Mutex // unlock gives it up
-	table
-	lists     *arena // created on first use
-	memory    *memory
-	reclaimed uint32 // when the shard was reclaimed, see reclaimUnit
-	shared    uint32 // slots that are shared
+	mu  sync.Mutex // see lock and unlock
+	hot hotSlot
+	_   [8]byte
 
-	denial denial
-	_      [16]byte
+	table
+	memory   *memory
+	shared   uint32        // slots that are shared
+	hotPlace atomic.Uint64 // the place of the slot that was last hot
+	turn     atomic.Uint64 // odd while the denial is true
+
+	denial    denial
+	lists     *arena // created on first use
+	reclaimed uint32 // when the shard was reclaimed, see reclaimUnit
+	_         [16]byte
 }
 
-var _ = [1]struct{}{}[unsafe.Sizeof(shard{})-128]
+var _ = [1]struct{}{}[unsafe.Sizeof(shard{})-3*64]
 
 // sweepSlots is how many slots are swept for each new key. With four, about a quarter of the slots in a
 // table under constant arrival and expiry are expired.

@@ -72,45 +72,72 @@ func (s *Store) takeSingle(t *storage.Ticket, out *storage.Outcome, now algorith
 // wait for the lock. It returns the state after the request, when it decided, which may be later than the given
 // instant, and when the state is clear. The caller reports to the client, without the lock.
 func (sh *shard) take(k key, now algorithm.Instant, given bool, m *algorithm.Meter, cost int64, maxDelay time.Duration) (algorithm.State, algorithm.FixedResult, error) {
-	if !given && sh.denial.turn.Load()&1 != 0 {
+	if !given && sh.turn.Load()&1 != 0 {
 		if st, clear, ok := sh.denied(k, now, m, cost, maxDelay); ok {
 			return st, algorithm.FixedResult{Now: now, Clear: clear}, nil
 		}
 	}
 	sh.mu.Lock() // without defer, which is a noticeable part of a decision's cost
-	at := sh.find(k)
+	at := &sh.hot.slot
+	if at.key != k || at.head == 0 {
+		if at = sh.find(k); at == nil || at.isSpilled() {
+			return sh.takeRare(at, k, now, given, m, cost, maxDelay)
+		}
+		at = sh.warmUp(at)
+	}
+	before := unpack(m.Kind, at.at(), at.payload)
+	if before.At > now && !given {
+		now = sh.memory.store.clock.now() // the wait for the lock was long: the old instant would look like a clock that was set back
+	}
+	st, r, write, repaired := m.TakeFixed(before, now, cost, maxDelay)
+	switch {
+	case write:
+		at.payload = pack(m.Kind, st)
+		date(at, dateOf(before, st, repaired), r.Clear, given)
+		sh.forgetDenial()
+	case at.extend(r.Clear, given):
+		sh.forgetDenial()
+	case !r.Passes && !given && at == &sh.hot.slot:
+		sh.remember()
+	}
+	sh.mu.Unlock()
+	return st, r, nil
+}
+
+// dateOf returns when the state after a charge is dated. An adopted state is dated within its window.
+func dateOf(before, after algorithm.State, repaired bool) algorithm.Instant {
+	if repaired {
+		return after.At
+	}
+	return max(before.At, after.At)
+}
+
+// takeRare is take for a key that has no slot, or one with a list. It gives up the lock.
+func (sh *shard) takeRare(at *slot, k key, now algorithm.Instant, given bool, m *algorithm.Meter, cost int64, maxDelay time.Duration) (algorithm.State, algorithm.FixedResult, error) {
+	sh.coolDown()
+	defer sh.unlock()
 	from := at
 	if at == nil && sh.shared > 0 {
 		from = sh.findShared(k, m.Fingerprint, sh.memory.store.tagAt(k))
 	}
 	before := sh.load(from, m.Kind)
 	if before.At > now && !given {
-		now = sh.memory.store.clock.now() // the wait for the lock was long: the old instant would look like a clock that was set back
+		now = sh.memory.store.clock.now()
 	}
-	st, passes, repaired := m.Weigh(before, now, cost, maxDelay)
-	st, write := charge(m, st, cost, passes, repaired)
-	clear := m.Clear(st, now)
-	if write && at == nil {
+	st, r, write, repaired := m.TakeFixed(before, now, cost, maxDelay)
+	if !write {
+		at.extend(r.Clear, given)
+		return st, r, nil
+	}
+	if at == nil {
 		var err error
 		if at, err = sh.placeSingle(k, now, given, m); err != nil {
-			sh.unlock()
 			return st, algorithm.FixedResult{}, err
 		}
 	}
-	changed := write
-	if write {
-		sh.save(at, m.Kind, st)
-		last := st.At
-		if !repaired {
-			last = max(last, before.At) // an adopted state is dated within its window
-		}
-		date(at, last, clear, given)
-	} else {
-		changed = at.extend(clear, given)
-	}
-	sh.note(at, changed, !passes && !given)
-	sh.mu.Unlock()
-	return st, algorithm.FixedResult{Now: now, Clear: clear, Passes: passes}, nil
+	sh.save(at, m.Kind, st)
+	date(at, dateOf(before, st, repaired), r.Clear, given)
+	return st, r, nil
 }
 
 // placeSingle returns the slot for a new state.
@@ -121,17 +148,4 @@ func (sh *shard) placeSingle(k key, now algorithm.Instant, given bool, m *algori
 		t.Now = now
 	}
 	return sh.placeOne(k, m.Fingerprint, s.tagAt(k), &roomRequest{&t, s.seed, now})
-}
-
-// charge returns the weighed state after a request, and whether it must be written.
-func charge(m *algorithm.Meter, st algorithm.State, cost int64, taken, repaired bool) (_ algorithm.State, write bool) {
-	switch {
-	case cost == 0 || !m.CanEver(cost):
-		return st, false
-	case taken:
-		return m.Charge(st, cost), true
-	case m.CountDenied:
-		return m.ChargeDenied(st, cost), true
-	}
-	return st, repaired
 }

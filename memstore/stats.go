@@ -14,7 +14,7 @@ func (s *Store) Stats() Stats {
 	st := Stats{Bytes: s.memory.used(), Evicted: s.memory.evicted.Load(), Refused: s.memory.refused.Load()}
 	for i := range s.shards {
 		sh := &s.shards[i]
-		sh.mu.Lock()
+		sh.lock()
 		st.Keys += int64(sh.count)
 		st.Shared += int64(sh.shared)
 		sh.unlock()
