@@ -33,16 +33,16 @@ func cachingProxies(t *testing.T) map[string]proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := func(kind string) (all []string) {
+	blocks := func(kind string, n int) (all []string) {
 		for _, m := range regexp.MustCompile("(?ms)^```"+kind+"\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
 			all = append(all, m[1])
 		}
-		if len(all) != 2 {
+		if len(all) != n {
 			t.Fatalf("%s has %d blocks of %s", cachePage, len(all), kind)
 		}
 		return all
 	}
-	nginx, haproxy := blocks("nginx"), blocks("haproxy")
+	nginx, haproxy := blocks("nginx", 2), blocks("haproxy", 4)
 	nginx[0] = strings.Replace(nginx[0], "/dev/shm/penstock", "denials", 1)
 	return map[string]proxy{
 		"nginx": proxies["nginx"].with(map[string]string{
@@ -53,7 +53,34 @@ func cachingProxies(t *testing.T) map[string]proxy {
 			"frontend web":                    haproxy[0] + "frontend web",
 			"    http-request lua.penstock\n": haproxy[1],
 		}),
+		byUser: proxies["haproxy"].with(map[string]string{
+			"frontend web":                    replaceLines(t, haproxy[0], haproxy[2]) + "frontend web",
+			"    http-request lua.penstock\n": replaceLines(t, haproxy[1], haproxy[3]),
+		}),
 	}
+}
+
+// byUser is HAProxy with a key of the address and the user.
+const byUser = "haproxy by user"
+
+// replaceLines replaces each line of a configuration by the one that begins with the same two words. Lines that replace
+// none are put in front of the next one.
+func replaceLines(t *testing.T, config, lines string) string {
+	t.Helper()
+	ahead := ""
+	for line := range strings.Lines(lines) {
+		words := strings.Fields(line)
+		same := regexp.MustCompile(`(?m)^ +` + regexp.QuoteMeta(words[0]) + " +" + regexp.QuoteMeta(words[1]) + " .*\n")
+		if at := same.FindStringIndex(config); at == nil {
+			ahead += line
+		} else {
+			config, ahead = config[:at[0]]+ahead+line+config[at[1]:], ""
+		}
+	}
+	if ahead != "" {
+		t.Fatalf("%q replaces no line of %q", ahead, config)
+	}
+	return config
 }
 
 // with returns the proxy with further changes of its files.
@@ -69,6 +96,9 @@ func TestCachingProxies(t *testing.T) {
 		t.Skip("clients are told apart by addresses of 127.0.0.0/8, which only Linux has without asking")
 	}
 	for name, p := range cachingProxies(t) {
+		if name == byUser {
+			continue // like the other, with another key
+		}
 		t.Run(name, func(t *testing.T) {
 			service, backend := startPenstock(t), startBackend(t)
 			site := "http://" + p.start(t, [2]string{service.Listener.Addr().String(), absent}, backend.Listener.Addr().String())
@@ -93,7 +123,11 @@ func TestCachedDenials(t *testing.T) {
 			t.Run("flood", func(t *testing.T) { testFlood(t, site, service, "127.0.0.2") })
 			t.Run("another client", func(t *testing.T) { testFlood(t, site, service, "127.0.0.3") })
 			t.Run("by path", func(t *testing.T) { testUncached(t, site, service, "127.0.0.4", "/once", 1) })
-			t.Run("by user", func(t *testing.T) { testUncached(t, site, service, "127.0.0.5", "/", 2, "X-User", "u1") })
+			if name == byUser {
+				t.Run("cached by user", func(t *testing.T) { testCachedByUser(t, site, service, "127.0.0.5") })
+			} else {
+				t.Run("by user", func(t *testing.T) { testUncached(t, site, service, "127.0.0.5", "/", 2, "X-User", "u1") })
+			}
 			t.Run("forged key", func(t *testing.T) {
 				testUncached(t, site, service, "127.0.0.6", "/once", 1, "X-Penstock-Cache-Key", "127.0.0.7")
 			})
@@ -158,6 +192,31 @@ func testUncached(t *testing.T, site string, service *penstockServer, from, path
 		if r := ask(t, from, "GET", site+"/other", ""); r.status != 200 {
 			t.Fatalf("another request: %+v", r)
 		}
+	}
+}
+
+// testCachedByUser sends more requests of a user than are allowed. The proxy answers those that are denied, and no
+// request of another user, whatever its name looks like.
+func testCachedByUser(t *testing.T, site string, service *penstockServer, from string) {
+	const allowed, denied = 2, 100
+	begin := time.Now()
+	for i := range allowed + denied {
+		r := ask(t, from, "GET", site+"/", "", "X-User", "u1")
+		if want := i < allowed; want != (r.status == 200) || !want && r.status != 429 {
+			t.Fatalf("request %d: %+v", i, r)
+		}
+	}
+	most := allowed + 2 + int(time.Since(begin)/(3*time.Second))
+	if n := service.asks(from); n <= allowed || n > most {
+		t.Errorf("asked %d times about %d requests, want at most %d", n, allowed+denied, most)
+	}
+	for _, user := range []string{"u2", "u1|", "|u1"} {
+		if r := ask(t, from, "GET", site+"/", "", "X-User", user); r.status != 200 {
+			t.Errorf("another user, %q: %+v", user, r)
+		}
+	}
+	if r := ask(t, from, "GET", site+"/", ""); r.status != 200 {
+		t.Errorf("no user: %+v", r)
 	}
 }
 
