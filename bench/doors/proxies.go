@@ -175,8 +175,8 @@ func (b *bench) cachingHAProxy(asks string) *lab.Server {
 func cachingLines(kind string) [2]string {
 	const page = "../docs/how-to/cache-denials.md"
 	blocks := regexp.MustCompile("(?ms)^```"+kind+"\n(.*?)^```$").FindAllStringSubmatch(string(lab.Must(os.ReadFile(page))), -1)
-	if len(blocks) != 2 {
-		lab.Check(fmt.Errorf("%s has %d blocks of %s, not 2", page, len(blocks), kind))
+	if len(blocks) < 2 { // further ones are variants
+		lab.Check(fmt.Errorf("%s has %d blocks of %s, at least 2 are needed", page, len(blocks), kind))
 	}
 	return [2]string{blocks[0][1], blocks[1][1]}
 }
