@@ -60,7 +60,7 @@ type contestant struct {
 	allow   bool
 }
 
-func against(name string, role report.Role, allow bool, servers ...*lab.Server) contestant {
+func newContestant(name string, role report.Role, allow bool, servers ...*lab.Server) contestant {
 	return contestant{name, role, servers, load{url: "http://" + servers[0].Addr + "/", connections: connections}, allow}
 }
 
@@ -123,7 +123,7 @@ func (b *bench) gateways(s *report.Section, allow bool) {
 	var all []contestant
 	for _, p := range proxies {
 		if allow || p.denies {
-			all = append(all, against(p.name, p.role, allow, p.start(b, allow)))
+			all = append(all, newContestant(p.name, p.role, allow, p.start(b, allow)))
 		}
 	}
 	if allow {
@@ -133,7 +133,7 @@ func (b *bench) gateways(s *report.Section, allow bool) {
 			atMost(t, "gateway, allowed: processor time vs nginx", gatewayName, nginxName, 2))
 		return
 	}
-	all = append(all, against(bareHandler, report.Ceiling, false, b.startBare("handler", "")))
+	all = append(all, newContestant(bareHandler, report.Ceiling, false, b.startBare("handler", "")))
 	t := b.compete(s, fmt.Sprintf("Proxies, every request denied (%d connections)", connections), bareHandler, all)
 	s.Goals = append(s.Goals,
 		atMost(t, "gateway, denied: processor time vs bare handler", gatewayName, bareHandler, 1.4),
@@ -147,9 +147,9 @@ wrk.headers["Content-Type"] = "application/json"
 wrk.body = '{"domain": "default", "attributes": {"ip": "192.0.2.7", "path": "/search", "method": "GET"}, "cost": 1}'
 `
 	const check = "Penstock /v1/check"
-	ours := against(check, report.Ours, true, b.servePenstock(true, listenHTTP))
+	ours := newContestant(check, report.Ours, true, b.servePenstock(true, listenHTTP))
 	ours.load.url += "v1/check"
-	all := []contestant{ours, against(bareJSON, report.Ceiling, true, b.startBare("json", ""))}
+	all := []contestant{ours, newContestant(bareJSON, report.Ceiling, true, b.startBare("json", ""))}
 	for i := range all {
 		all[i].load.script = call
 	}
@@ -161,7 +161,7 @@ wrk.body = '{"domain": "default", "attributes": {"ip": "192.0.2.7", "path": "/se
 func (b *bench) where(s *report.Section) {
 	var all []contestant
 	for _, p := range places {
-		c := against(p.name, report.Ours, true, p.start(b))
+		c := newContestant(p.name, report.Ours, true, p.start(b))
 		c.load.connections = 1
 		all = append(all, c)
 	}

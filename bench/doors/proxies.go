@@ -136,10 +136,10 @@ func (b *bench) startCaddy(bool) *lab.Server {
 func (b *bench) cached(s *report.Section) {
 	penstock := b.servePenstock(false, listenHTTP+behindProxy)
 	t := b.compete(s, fmt.Sprintf("Proxies that answer known denials, with Penstock's processor time (%d connections)", connections), nginxName, []contestant{
-		against(nginxName, report.Peer, false, b.startNginx(false)),
-		against(nginxCached, report.Ours, false, b.cachingNginx(penstock.Addr), penstock),
-		against(haproxyName, report.Peer, false, b.startHAProxy(false)),
-		against(haproxyCached, report.Ours, false, b.cachingHAProxy(penstock.Addr), penstock),
+		newContestant(nginxName, report.Peer, false, b.startNginx(false)),
+		newContestant(nginxCached, report.Ours, false, b.cachingNginx(penstock.Addr), penstock),
+		newContestant(haproxyName, report.Peer, false, b.startHAProxy(false)),
+		newContestant(haproxyCached, report.Ours, false, b.cachingHAProxy(penstock.Addr), penstock),
 	})
 	for _, pair := range [][2]string{{nginxCached, nginxName}, {haproxyCached, haproxyName}} {
 		s.Goals = append(s.Goals, atMost(t, pair[0]+": processor time vs "+pair[1], pair[0], pair[1], 1.3))

@@ -1,13 +1,13 @@
 package envoy
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -73,10 +73,10 @@ func (c *comparison) metrics(r *round) {
 	}
 }
 
-// compared are the metrics of limits that both have.
-var compared = []string{"total_hits", "within_limit", "near_limit", "over_limit", "shadow_mode"}
+// compared are the series of limits that both have. Label values may contain spaces.
+var compared = regexp.MustCompile(`(?m)^(ratelimit_service_rate_limit_(?:total_hits|within_limit|near_limit|over_limit|shadow_mode)\{.*) (\S+)$`)
 
-// scrape returns the series of compared metrics, by name and labels.
+// scrape returns the compared series, by name and labels.
 func scrape(ctx context.Context, url string) (map[string]string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -88,22 +88,13 @@ func scrape(ctx context.Context, url string) (map[string]string, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // only explains the status
-		return nil, fmt.Errorf("%s: %s %s", url, response.Status, text)
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s %.1000s", url, response.Status, text)
 	}
 	series := map[string]string{}
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		at := strings.LastIndexByte(lines.Text(), ' ') // label values may contain spaces
-		if at < 0 {
-			continue
-		}
-		name, value := lines.Text()[:at], lines.Text()[at+1:]
-		for _, metric := range compared {
-			if strings.HasPrefix(name, "ratelimit_service_rate_limit_"+metric+"{") {
-				series[strings.Replace(name, `,key2=""`, "", 1)] = value // an empty label is the same as none
-			}
-		}
+	for _, m := range compared.FindAllStringSubmatch(string(text), -1) {
+		series[strings.Replace(m[1], `,key2=""`, "", 1)] = m[2] // an empty label is the same as none
 	}
-	return series, nil
+	return series, err
 }

@@ -2,6 +2,9 @@ package section
 
 import (
 	"fmt"
+	"os"
+	"strings"
+	"time"
 
 	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/bench/limiter"
@@ -86,4 +89,80 @@ func perKey(w limiter.Weight, keys int) []float64 {
 		millis = append(millis, d.Seconds()*1e3)
 	}
 	return []float64{heap: each(w.Heap), resident: each(w.Resident), own: each(w.Own), collection: report.Median(millis)}
+}
+
+const (
+	// budget is what the process may take for hugeKeys.
+	budget   = 20 << 30
+	hugeKeys = 500_000_000
+
+	// mostPerKey is how many resident bytes a key may take: the budget, without what the runtime needs.
+	mostPerKey = float64(budget-(256<<20)) / hugeKeys
+)
+
+// Huge fills our store with a number of keys that other limiters have no memory for.
+func Huge(b *lab.Bench, size Sizes) report.Section {
+	keys := size.HugeKeys
+	need := int64(float64(keys)*mostPerKey) + 256<<20
+	if available := memoryAvailable(); available < need {
+		lab.Check(fmt.Errorf("%s keys need about %.1f GiB, and this machine has %.1f available: choose fewer with -keys", report.Figure(float64(keys)), gib(need), gib(available)))
+	}
+	child := limiter.Spawn(b, limiter.Headline)
+	limit := limiter.Roomy
+	limit.MaxBytes = max(need/4*5, 1<<30) // a bound that is not reached: close to it, keys share counters
+	child.Open(limit)
+	const steps = 20
+	start := time.Now()
+	for i := range steps {
+		b.Step("%s of %s keys after %v", report.Figure(float64(keys*i/steps)), report.Figure(float64(keys)), time.Since(start).Round(time.Second))
+		child.Fill(keys*i/steps, keys*(i+1)/steps)
+	}
+	inserting := time.Since(start)
+	var perDecision [2]float64
+	for i := range perDecision {
+		b.Step("decide, %d core", i+1)
+		ran := child.Run(limiter.Run{Pattern: limiter.Uniform, Procs: i + 1, Duration: size.HugeCell})
+		if ran.Allowed != ran.Calls {
+			lab.Check(fmt.Errorf("%d of %d decisions were denied; the limit has room for all", ran.Calls-ran.Allowed, ran.Calls))
+		}
+		perDecision[i] = ran.PerCall()
+	}
+	b.Step("weigh")
+	w := child.Weigh(collections)
+	if w.Keys != int64(keys) {
+		lab.Check(fmt.Errorf("the store has %d keys, want %d: some share a counter for lack of memory", w.Keys, keys))
+	}
+	weight := perKey(w, keys)
+	return report.Section{
+		Name: "huge", Title: fmt.Sprintf("%s live keys in one process", report.Figure(float64(keys))),
+		Tables: []report.Table{{
+			Title: "Filling, deciding on random keys, and collecting garbage",
+			Columns: []report.Column{
+				{Name: "inserts, all cores", Unit: "/s", Better: report.More},
+				{Name: "resident", Unit: "B/key", Better: report.Less},
+				{Name: "process", Unit: "GiB", Better: report.Less},
+				{Name: "decision, 1 core", Unit: "ns", Better: report.Less},
+				{Name: "decision, 2 core", Unit: "ns", Better: report.Less},
+				{Name: "full GC", Unit: "ms", Better: report.Less},
+				{Name: "longest GC pause", Unit: "ms", Better: report.Less},
+			},
+			Rows: []report.Row{report.NewRow(limiter.Headline, report.Ours,
+				float64(keys)/inserting.Seconds(), weight[resident], gib(w.Process), perDecision[0], perDecision[1], weight[collection], w.Pause.Seconds()*1e3)},
+		}},
+		Goals: []report.Goal{report.AtMost(fmt.Sprintf("huge: memory of the process with %s live keys", report.Figure(float64(keys))),
+			gib(budget)*float64(keys)/hugeKeys, gib(w.Process), " GiB")},
+	}
+}
+
+func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }
+
+// memoryAvailable returns how much memory this machine can still give, in bytes.
+func memoryAvailable() int64 {
+	var kib int64
+	text, _ := os.ReadFile("/proc/meminfo") // elsewhere than on Linux it has to be tried
+	_, rest, _ := strings.Cut(string(text), "MemAvailable:")
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		return 1 << 62
+	}
+	return kib << 10
 }
