@@ -15,7 +15,7 @@ import (
 
 // The permissions that docs/reference/redis.md asks an operator to grant, and no others.
 const (
-	aclCommands = "+evalsha +eval +ping +hello +time +get +mget +exists +set" +
+	aclCommands = "+evalsha +eval +ping +hello +time +get +mget +exists +set +setrange" +
 		" +lindex +lrange +llen +lpop +rpush +lset +del +pexpire" +
 		" +zcard +zcount +zrange +zrangebyscore +zscore +zadd +zremrangebyscore" +
 		" +hlen +hget +hset +hdel +hrandfield +pttl +ltrim +zrem" + // reservations

@@ -134,10 +134,11 @@ func later(t *testing.T, writesNew bool) string {
 	}
 	replace("local v = redis.pcall('GET', KEYS[1])\n",
 		"local v = redis.pcall('GET', KEYS[1])\nif type(v) == 'string' and string.byte(v) == 2 then v = '\\1' .. sub(v, 2) end\n")
-	replace("value = redis.call('MGET', spread(KEYS, 1, subjects))\n",
-		"value = redis.call('MGET', spread(KEYS, 1, subjects))\nfor i = 1, subjects do local v = value[i] if v and string.byte(v) == 2 then value[i] = '\\1' .. sub(v, 2) end end\n")
+	replace("value = call('MGET', spread(KEYS, 1, subjects))\n",
+		"value = call('MGET', spread(KEYS, 1, subjects))\nfor i = 1, subjects do local v = value[i] if v and string.byte(v) == 2 then value[i] = '\\1' .. sub(v, 2) end end\n")
 	if writesNew {
-		replace("redis.call('SET', KEYS[key], value[key], 'PX', text)", "redis.call('SET', KEYS[key], '\\2' .. sub(value[key], 2), 'PX', text)")
+		replace("call('SET', KEYS[key], value[key], 'PX', text)", "call('SET', KEYS[key], '\\2' .. sub(value[key], 2), 'PX', text)")
+		replace("call('SETRANGE', KEYS[key], '0', value[key])", "call('SETRANGE', KEYS[key], '0', '\\2' .. sub(value[key], 2))")
 	}
 	return text
 }

@@ -143,6 +143,7 @@ func (l *laboratory) examine() (by string, fault error) {
 		{"late charges", func() error { return checkLate(l.store, l.server.Addr) }},
 		{"settled dates", func() error { return checkSettleDates(l.store) }},
 		{"lost", func() error { return checkLost(l.store, l.server.Addr) }},
+		{"lives", func() error { return redisstore.CheckLives(l.store, l.server.Addr, l.take) }},
 	} {
 		err := e.find()
 		if errors.Is(err, context.DeadlineExceeded) && l.idle() { // the machine was slow, not the script

@@ -18,6 +18,10 @@ func FuzzReply(f *testing.F) {
 	f.Add(append(make([]byte, 8), decided...), uint8(1), uint8(1))
 	f.Add(append(make([]byte, 8), append(decided, statusClock)...), uint8(2), uint8(1))
 	f.Add(append(make([]byte, 7), 9, 9), uint8(2), uint8(0))
+	single := append([]byte{statusPassed}, make([]byte, 1+slotSize)...)
+	f.Add(append(make([]byte, 7), single...), uint8(1), uint8(1))
+	f.Add(append(append(make([]byte, 7), single...), single...), uint8(2), uint8(1))
+	f.Add(append(make([]byte, 7), single...), uint8(1), uint8(2))
 	f.Fuzz(func(t *testing.T, reply []byte, tickets, charges uint8) {
 		calls := make([]*pendingTicket, tickets)
 		for i := range calls {

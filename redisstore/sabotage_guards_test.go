@@ -154,10 +154,10 @@ func holdEnds(store *redisstore.Store, addr string, now algorithm.Instant) error
 	return nil
 }
 
-// banEnds: a ban is remembered until it is forgiven, even if it was lifted.
+// banEnds: a ban is remembered until it is forgiven, even if it was lifted. Its key is kept for an eighth longer.
 func banEnds(store *redisstore.Store, addr string, now algorithm.Instant, more time.Duration) error {
 	forgive := time.Minute + 999*time.Microsecond
-	kept := time.Duration(algorithm.CodeLife(algorithm.LifeCode(forgive.Microseconds()))) * time.Microsecond
+	kept := time.Duration(algorithm.CodeLife(algorithm.LifeCode(forgive.Microseconds()))) * time.Microsecond * 9 / 8
 	b := &storage.Ban{Now: now, Subject: stranger(), Penalty: penaltyOf(3, time.Minute, forgive), Length: oddWindow + more}
 	since := time.Now()
 	until, err := store.Ban(context.Background(), b)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/storage"
@@ -57,13 +59,23 @@ func TestSinglePathSabotaged(t *testing.T) {
 		"state that was read changes":             {"if not write then", "if false then"},
 		"buckets count whole requests":            {"a = a + amount * ticks", "a = a + amount"},
 		"windows do not count":                    {"else\na = a + amount", "else\na = a"},
-		"the state before is replied":             {"passes and 1 or 0, at, a, b", "passes and 1 or 0, at, a - cost, b"},
+		"the state before is replied":             {"code, a, b)\nend\nif write", "code, a - cost, b)\nend\nif write"},
+		"the state that is kept is replied":       {"if write then new", "if true then new"},
+		"denied requests are replied as passed":   {"passes and PASSED or REFUSED", "PASSED"},
 		"the next ticket reads the state before":  {"value[key] = v\n", ""},
 		"given instants expire on the real clock": {"math.max(floor, ", "math.max("},
 		"the next ticket sets the end":            {", ttls[key] or 0)", ")"},
-		"the key ends with this slot":             {"> ttl then", "< 0 then"},
+		"the next ticket keeps the end":           {"elseif not ttls[key] then", "else"},
+		"the key ends with this slot":             {"math.max(ttl, date + lives * 1.125 - now)", "ttl"},
+		"the expiry of given instants is kept":    {"if given or not lasts", "if not lasts"},
+		"the expiry is kept in the next cell":     {"not lasts or", "false or"},
+		"the expiry is kept with fewer slots":     {"or #v ~= length", ""},
+		"the expiry is set every time":            {"lasts = cell - cell % 1 == before - before % 1", "lasts = false"},
+		"a window's expiry is set every time":     {"lasts, length = at == since", "lasts, length = false"},
+		"nothing is spared":                       {"life / 8", "0"},
+		"a shorter life's expiry is kept":         {"kept == code and at or 0", "at"},
 		"other slots are lost":                    {"if not v or", "if true or"},
-		"stale slots stay":                        {"since + lives > now", "true"},
+		"stale slots stay":                        {"date + lives > now", "true"},
 		"slots of given instants go stale":        {"given or ", ""},
 		"any wait is short enough":                {"departs - now <= maxdelay", "true"},
 		"buckets: a clock that stepped back":      {"at, repaired = now, true", "at = now"},
@@ -89,7 +101,9 @@ type twoPaths struct {
 	store   *Store
 	addr    string
 	meters  []*algorithm.Meter
+	used    []*algorithm.Meter // now, of meters
 	general luaScript
+	real    bool // tickets bring no instants of their own, and expiry times are checked
 }
 
 func newTwoPaths(t *testing.T) *twoPaths {
@@ -102,12 +116,17 @@ func newTwoPaths(t *testing.T) *twoPaths {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	p := &twoPaths{store: s, addr: server.Addr, general: observed(WithoutSinglePath(takeScript.text))}
-	for _, clocked := range []string{"'TIME'", "'PEXPIRE'", "value[key], 'PX'"} {
+	p := newPaths(s, server.Addr, WithoutSinglePath(takeScript.text))
+	for _, clocked := range []string{"'TIME'", "'PEXPIRE'", "value[key], 'PX', text)"} {
 		if strings.Contains(p.general.text, clocked) {
 			t.Fatalf("the script still depends on the server's clock: %s", clocked)
 		}
 	}
+	return p
+}
+
+func newPaths(s *Store, addr, general string) *twoPaths {
+	p := &twoPaths{store: s, addr: addr, general: observed(general)}
 	for _, count := range []int64{3, 40} { // limits that differ only in this share their state
 		for _, window := range []time.Duration{time.Second, time.Hour + time.Millisecond} {
 			for _, l := range []algorithm.Limit{
@@ -135,22 +154,53 @@ func newTwoPaths(t *testing.T) *twoPaths {
 }
 
 // observed returns the script with a clock from the end of its argument. It returns what it leaves behind after its
-// reply. How long the subjects' keys should live is stored beside them, and no key of a limit expires, so that
+// reply. When the subjects' keys should expire is stored beside them, in µs, and no key of a limit expires, so that
 // nothing depends on the server's clock.
 func observed(script string) luaScript {
 	return newScript(strings.NewReplacer(
-		"local clock = redis.call('TIME')\nclock = clock[1] * 1000000 + clock[2]\n",
+		"local clock = call('TIME')\nclock = clock[1] * 1000000 + clock[2]\n",
 		"local clock = struct.unpack('>I7', ARGV[1], #ARGV[1] - 6)\n",
-		"redis.call('SET', KEYS[key], value[key], 'PX', text)\n",
-		"redis.call('SET', KEYS[key], value[key])\nredis.call('SET', KEYS[key] .. 'px', text)\n",
+		"call('SET', KEYS[key], value[key], 'PX', text)\n",
+		"call('SET', KEYS[key], value[key])\ncall('SET', KEYS[key] .. 'px', string.format('%.0f', clock - clock % 1000 + 1000 * text))\n",
 		"redis.call('PEXPIRE', ", "redis.call('EXISTS', ",
 		"return table.concat(replies, '', 1, parts)\n",
-		`for key = 1, subjects do
-			parts = parts + 1
-			replies[parts] = (redis.call('DUMP', KEYS[key]) or 'none') .. (redis.call('GET', KEYS[key] .. 'px') or 'never')
+		`local left = {}
+		for key = 1, subjects do
+			local text, expiry = redis.call('TYPE', KEYS[key]).ok, redis.call('GET', KEYS[key] .. 'px') or ''
+			if text == 'string' then text = redis.call('GET', KEYS[key]) end
+			left[key] = struct.pack('>HH', #text, #expiry) .. text .. expiry
 		end
-		return table.concat(replies, '', 1, parts)
+		left = table.concat(left)
+		return table.concat(replies, '', 1, parts) .. left .. struct.pack('>I4', #left)
 		`).Replace(script))
+}
+
+// observedRun is what a run of an observed script replies and leaves behind.
+type observedRun struct {
+	status  byte // of the first ticket
+	results []string
+	left    string
+}
+
+// run runs an observed script.
+func (p *twoPaths) run(s *luaScript, calls []*pendingTicket, prefix string, node, clock int64) (o observedRun, err error) {
+	client := p.store.conns.Load().pipelined
+	keys, arg := newRequest().pack(calls, prefix, algorithm.Instant(node))
+	reply, err := p.store.eval(context.Background(), client, s, keys, string(appendUint56([]byte(arg), clock)))
+	if err != nil {
+		return o, err
+	}
+	rest := len(reply) - 4
+	rest -= int(binary.BigEndian.Uint32([]byte(reply[rest:])))
+	if err := split(reply[:rest], calls); err != nil {
+		return o, err
+	}
+	o.status, o.left = calls[0].reply[0], reply[rest:len(reply)-4]
+	for _, c := range calls {
+		err := c.unpack()
+		o.results = append(o.results, fmt.Sprint(c.now, c.found, c.sights, err))
+	}
+	return o, nil
 }
 
 // compare plays random runs on a version of the script and on the general path. It returns how many tickets were of
@@ -159,11 +209,19 @@ func (p *twoPaths) compare(script string, seed uint64, runs int) (seen map[strin
 	if _, err := redistest.Command(p.addr, "FLUSHALL"); err != nil {
 		return nil, err
 	}
-	r, tried, client := rand.New(rand.NewPCG(seed, 1)), observed(script), p.store.conns.Load().pipelined
+	r, tried := rand.New(rand.NewPCG(seed, 1)), observed(script)
 	seen = map[string]int{}
 	clock := int64(1794704739699202)
+	far := 0
 	for run := range runs {
-		clock = max(1<<50, clock+step(r))
+		if run%40 == 0 { // for a while few limits are in use, or the clock moves only a little
+			from := r.IntN(len(p.meters) - 2)
+			p.used, far = p.meters[from:from+3], 1+r.IntN(len(steps))
+			if r.IntN(2) == 0 {
+				p.used, far = p.meters, len(steps)
+			}
+		}
+		clock = max(1<<50, clock+step(r, far))
 		if r.IntN(5) == 0 {
 			if err := p.plant(r, clock); err != nil {
 				return nil, err
@@ -178,20 +236,24 @@ func (p *twoPaths) compare(script string, seed uint64, runs int) (seen map[strin
 			days := []int64{-100, -31, -1, 1, 31, 100}[r.IntN(6)]
 			node += days * (24 * time.Hour).Microseconds()
 		}
-		var replies [2]string
+		var observed [2]observedRun
 		for i, s := range []*luaScript{&p.general, &tried} {
-			keys, arg := newRequest().pack(calls, prefixes[i], algorithm.Instant(node))
-			replies[i], err = p.store.eval(context.Background(), client, s, keys, string(appendUint56([]byte(arg), clock)))
-			if err != nil {
+			if observed[i], err = p.run(s, calls, prefixes[i], node, clock); err != nil {
 				return nil, err
 			}
 		}
-		if replies[0] != replies[1] {
-			return nil, fmt.Errorf("run %d of seed %d, clock %d: the general path replies and leaves\n%q, the other\n%q", run, seed, clock, replies[0], replies[1])
+		if diff := cmp.Diff(observed[0].results, observed[1].results); diff != "" || observed[0].left != observed[1].left {
+			return nil, fmt.Errorf("run %d of seed %d, clock %d: the general path leaves\n%q, the other\n%q and replies (-general +other)\n%s",
+				run, seed, clock, observed[0].left, observed[1].left, diff)
 		}
-		seen[[]string{statusDecided: "decided", statusCorrupt: "corrupt", statusClock: "clock"}[replies[0][7]]]++
-		if replies[0][7] == statusDecided && !calls[0].guarded && calls[0].replySize == itemSize {
-			seen[[]string{"denied", "passes"}[replies[0][8]]]++
+		if p.real {
+			if err := p.lives(observed[1].left, clock, seen); err != nil {
+				return nil, fmt.Errorf("run %d of seed %d, clock %d: %w", run, seed, clock, err)
+			}
+		}
+		seen[map[byte]string{statusDecided: "decided", statusCorrupt: "corrupt", statusClock: "clock"}[observed[0].status]]++
+		if observed[0].status == statusDecided && !calls[0].guarded && calls[0].replySize == itemSize {
+			seen[map[bool]string{false: "denied", true: "passes"}[calls[0].found[0].Passes]]++
 		}
 	}
 	return seen, nil
@@ -199,10 +261,11 @@ func (p *twoPaths) compare(script string, seed uint64, runs int) (seen map[strin
 
 var prefixes = [2]string{"general:", "single:"}
 
+var steps = []time.Duration{time.Millisecond, time.Second, 2 * time.Second, time.Hour, 3 * time.Hour, 24 * time.Hour}
+
 // step returns how far the clock moves: mostly a little, sometimes far, sometimes back.
-func step(r *rand.Rand) int64 {
-	far := []time.Duration{time.Millisecond, time.Second, 2 * time.Second, time.Hour, 3 * time.Hour, 24 * time.Hour}[r.IntN(6)]
-	moved := r.Int64N(far.Microseconds())
+func step(r *rand.Rand, far int) int64 {
+	moved := r.Int64N(steps[r.IntN(far)].Microseconds())
 	if r.IntN(4) == 0 {
 		return -moved
 	}
@@ -212,8 +275,8 @@ func step(r *rand.Rand) int64 {
 // ticket returns a ticket that is mostly of a single limit.
 func (p *twoPaths) ticket(r *rand.Rand, clock int64, seen map[string]int) *storage.Ticket {
 	t := &storage.Ticket{Nonce: r.Uint64() | 1, MaxDelay: []time.Duration{0, time.Second, algorithm.AnyDelay}[r.IntN(3)]}
-	if r.IntN(2) == 0 {
-		t.Now = algorithm.Instant(max(1<<50, clock+step(r)))
+	if r.IntN(2) == 0 && !p.real {
+		t.Now = algorithm.Instant(max(1<<50, clock+step(r, len(steps))))
 	}
 	t.Groups = []storage.Group{p.group(r)}
 	g := &t.Groups[0]
@@ -239,7 +302,7 @@ func (p *twoPaths) ticket(r *rand.Rand, clock int64, seen map[string]int) *stora
 }
 
 func (p *twoPaths) group(r *rand.Rand) storage.Group {
-	m := p.meters[r.IntN(len(p.meters))]
+	m := p.used[r.IntN(len(p.used))]
 	cost := []int64{0, 1, 1, 1, 2, m.Count, m.Capacity, m.Capacity + 1, algorithm.MaxCount}[r.IntN(9)]
 	return storage.Group{Subject: subjectOf(r), Charges: []algorithm.Charge{{Meter: m, Cost: cost}}}
 }
@@ -259,15 +322,15 @@ func (p *twoPaths) plant(r *rand.Rand, clock int64) error {
 		b := []byte{1}
 		if r.IntN(4) == 0 { // a slot of a limit that is not in use, which looks as if another slot started within it
 			b = appendUint56(appendUint56(b, 12345), clock)
-			b = appendUint56(append(b, 255), int64(p.meters[r.IntN(len(p.meters))].Fingerprint))
+			b = appendUint56(append(b, 255), int64(p.used[r.IntN(len(p.used))].Fingerprint))
 			b = append(b, 0, 0, 0, 0, 0)
 		}
 		for range 1 + r.IntN(3) {
-			m := p.meters[r.IntN(len(p.meters))]
+			m := p.used[r.IntN(len(p.used))]
 			b = appendUint56(b, int64(m.Fingerprint))
-			b = appendUint56(b, max(0, clock+step(r)))
+			b = appendUint56(b, max(0, clock+step(r, len(steps))))
 			b = append(b, byte(r.IntN(1+int(algorithm.LifeCode(m.Life)))))
-			b = appendUint56(b, r.Int64N(2+2*max(m.Full, m.Capacity)))
+			b = appendUint56(b, r.Int64N(min(1<<40, 2+2*max(m.Full, m.Capacity)))) // the next window's b has five bytes
 			b = binary.BigEndian.AppendUint32(append(b, 0), uint32(r.Int64N(100)))
 		}
 		value = string(b)

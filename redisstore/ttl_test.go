@@ -41,8 +41,8 @@ func ends(addr string, who storage.Subject, out storage.Outcome, meters []*algor
 		for _, other := range meters {
 			switch {
 			case keyOf(who, other) != key:
-			case other.Kind.Fixed(): // in a shared value its life is rounded up
-				most = max(most, time.Duration(algorithm.CodeLife(algorithm.LifeCode(other.Life)))*time.Microsecond)
+			case other.Kind.Fixed(): // in a shared value its life is rounded up, and kept for an eighth longer
+				most = max(most, time.Duration(algorithm.CodeLife(algorithm.LifeCode(other.Life)))*time.Microsecond*9/8)
 			default:
 				most = max(most, time.Duration(other.Life)*time.Microsecond)
 			}

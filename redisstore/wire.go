@@ -265,6 +265,10 @@ func uint56(b string) int64 {
 	return int64(b[0])<<48 | int64(b[1])<<40 | int64(b[2])<<32 | int64(b[3])<<24 | int64(b[4])<<16 | int64(b[5])<<8 | int64(b[6])
 }
 
+func uint40(b string) int64 {
+	return int64(b[0])<<32 | int64(b[1])<<24 | int64(b[2])<<16 | int64(b[3])<<8 | int64(b[4])
+}
+
 func (k *keyText) reset() { k.text, k.ends = k.text[:0], k.ends[:0] }
 
 // end completes the key that was appended to text and returns its number, from 1.
@@ -307,11 +311,14 @@ const (
 	statusDecided = 0
 	statusCorrupt = 1
 	statusClock   = 2
+	statusPassed  = 5 // of a ticket with one limit, whose slot follows
+	statusRefused = 6 // likewise
 )
 
 const (
-	itemSize   = 1 + 3*7 // passes, at, a, b
-	amountSize = 6       // after it, for a charge that overdraws
+	itemSize   = 1 + 3*7           // passes, at, a, b
+	slotSize   = 7 + 7 + 1 + 7 + 5 // fingerprint, at, life code, a, b
+	amountSize = 6                 // after it, for a charge that overdraws
 )
 
 // split divides a reply into the parts of its tickets.
@@ -326,8 +333,11 @@ func split(reply string, calls []*pendingTicket) error {
 			return errReply(reply)
 		}
 		size := 1
-		if reply[0] == statusDecided {
+		switch reply[0] {
+		case statusDecided:
 			size += c.replySize
+		case statusPassed, statusRefused:
+			size += 1 + slotSize // a byte for the format
 		}
 		if len(reply) < size {
 			return errReply(reply)
@@ -359,10 +369,14 @@ func errStatus(reply string) error {
 
 // unpack decodes a ticket's part of the reply.
 func (c *pendingTicket) unpack() error {
-	if c.reply[0] != statusDecided {
+	c.found, c.sights = c.found[:0], c.sights[:0]
+	switch c.reply[0] {
+	case statusPassed, statusRefused:
+		return c.unpackSingle()
+	case statusDecided:
+	default:
 		return errStatus(c.reply)
 	}
-	c.found, c.sights = c.found[:0], c.sights[:0]
 	b := c.reply[1:]
 	for i := range c.ticket.Groups {
 		g := &c.ticket.Groups[i]
@@ -382,6 +396,20 @@ func (c *pendingTicket) unpack() error {
 			c.found = append(c.found, f)
 		}
 	}
+	return nil
+}
+
+// unpackSingle decodes the reply for a ticket of one limit: the slot as it is stored, or would be.
+func (c *pendingTicket) unpackSingle() error {
+	if c.replySize != itemSize || len(c.ticket.Groups[0].Charges) != 1 {
+		return errReply(c.reply)
+	}
+	if c.guarded {
+		c.sights = append(c.sights, storage.GuardResult{}) // the group has guards that this request does not need
+	}
+	b, m := c.reply[2+7:], c.ticket.Groups[0].Charges[0].Meter
+	state := m.Kind.StateOf(algorithm.Instant(uint56(b)), uint56(b[8:]), uint40(b[15:]))
+	c.found = append(c.found, storage.ChargeResult{State: state, Passes: c.reply[0] == statusPassed})
 	return nil
 }
 

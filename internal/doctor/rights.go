@@ -20,7 +20,7 @@ type permission struct{ name, use string }
 var neededRights = []permission{
 	{"ping", "PING"}, {"hello", "HELLO"}, {"time", "TIME"},
 	{"evalsha", "EVALSHA 0000000000000000000000000000000000000000 0"}, {"eval", "EVAL return(1) 0"},
-	{"set", "SET key - PX 5000"}, {"get", "GET key"}, {"mget", "MGET key"}, {"exists", "EXISTS key"},
+	{"set", "SET key - PX 5000"}, {"setrange", "SETRANGE key 0 -"}, {"get", "GET key"}, {"mget", "MGET key"}, {"exists", "EXISTS key"},
 	{"pexpire", "PEXPIRE key 5000"}, {"pttl", "PTTL key"},
 	{"lindex", "LINDEX key 0"}, {"lrange", "LRANGE key 0 0"}, {"llen", "LLEN key"}, {"lset", "LSET key 0 -"},
 	{"rpush", "RPUSH key -"}, {"ltrim", "LTRIM key 0 0"}, {"lpop", "LPOP key 1"},

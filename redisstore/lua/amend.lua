@@ -46,7 +46,8 @@ end
 -- Writes the state of the current limit to the subject's value.
 local lasts = 0
 local function put(at, a, b)
-  local ttl = at + life - now
+  --@include spare
+  local ttl = at + life + spare - now
   --@include slot
   lasts = math.max(lasts, ttl)
 end

@@ -67,6 +67,8 @@ for unit = 0, failed == DECIDED and units or -1 do
       else
         local v, kept = value[c[o + KEY]], code
         --@include state
+        --@include since
+        c[o + SINCE] = since
         if kept < code and at + life > now then short = {at, a, b} end -- a faster limit has set its end
         if kind == PENALTY then
           --@include penalty
@@ -138,7 +140,7 @@ for unit = 0, failed == DECIDED and units or -1 do
       end
       c[o + AT], c[o + A], c[o + B] = at, a, b
       if write or c[o + SHORT] then
-        local v, short = value[key], c[o + SHORT]
+        local v, short, since = value[key], c[o + SHORT], c[o + SINCE]
         --@include keep
       end
       if all and guard and guard.receipts and writes then
