@@ -27,9 +27,9 @@ type connections struct {
 	lifetime context.Context // of the store
 }
 
-// suspicion is how long a connection may be silent before a keep-alive probe checks it. Not every lost
+// keepAliveIdle is how long a connection may be silent before a keep-alive probe checks it. Not every lost
 // connection reports an error.
-const suspicion = 250 * time.Millisecond
+const keepAliveIdle = 250 * time.Millisecond
 
 // checkConnected returns an error that says why there are no connections. Call it before using s.conns.
 func (s *Store) checkConnected() error {

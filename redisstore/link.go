@@ -71,7 +71,7 @@ func (s *links) dialer(custom dialFunc) dialFunc {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.connect)
 		defer cancel()
 		l := &link{set: s, since: clock()}
-		if d.KeepAlive == suspicion { // otherwise it goes to a sentinel, which decides nothing
+		if d.KeepAlive == keepAliveIdle { // otherwise it goes to a sentinel, which decides nothing
 			s.mu.Lock()
 			s.all[l] = struct{}{}
 			s.mu.Unlock()

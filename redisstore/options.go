@@ -59,7 +59,7 @@ func (o *Options) client() rueidis.ClientOption {
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
 	}
 	option.Dialer.Timeout = o.ConnectTimeout
-	option.Dialer.KeepAlive = suspicion
+	option.Dialer.KeepAlive = keepAliveIdle
 	if o.Mode == Sentinel {
 		option.Sentinel = rueidis.SentinelOption{
 			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS,
