@@ -96,7 +96,7 @@ func (p *part) collect(g *storage.Group, granted bool, decisions []penstock.Deci
 	if !same || now >= until {
 		p.shard.expired += p.ahead
 		if now-sent >= penstock.Instant(p.life) && same {
-			pool.lately = usageRate{} // the store is too slow for leases: start again with little
+			pool.recent = usageRate{} // the store is too slow for leases: start again with little
 		}
 		return
 	}

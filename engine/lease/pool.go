@@ -23,7 +23,7 @@ type pool struct {
 	fetch            uint64
 	fetched, waiting penstock.Instant // from, to
 
-	lately usageRate // per µs
+	recent usageRate // per µs
 	spent  usageRate // since
 	since  penstock.Instant
 
@@ -127,8 +127,8 @@ func (p *pool) leaseAhead(now penstock.Instant, life, cost int64) int64 {
 	p.remember(now, life)
 	// At a steady pace the next lease is due after three quarters of a life.
 	due := float64(life) * 3 / 4
-	n := int64(min(p.lately.cost*due, float64(p.room/share)))
-	if p.lately.calls*due < fewCalls || n < fewCalls*cost {
+	n := int64(min(p.recent.cost*due, float64(p.room/share)))
+	if p.recent.calls*due < fewCalls || n < fewCalls*cost {
 		return 0
 	}
 	return n
@@ -138,8 +138,8 @@ func (p *pool) leaseAhead(now penstock.Instant, life, cost int64) int64 {
 func (p *pool) remember(now penstock.Instant, life int64) {
 	fade := 2 * float64(life)
 	span := fade + float64(max(0, now-p.since))
-	p.lately.calls = max(0, p.lately.calls*fade+p.spent.calls) / span
-	p.lately.cost = max(0, p.lately.cost*fade+p.spent.cost) / span
+	p.recent.calls = max(0, p.recent.calls*fade+p.spent.calls) / span
+	p.recent.cost = max(0, p.recent.cost*fade+p.spent.cost) / span
 	p.spent, p.since = usageRate{}, now
 }
 
