@@ -142,9 +142,14 @@ func (v *Verdict) Add(l LimitVerdict) (speaks bool) {
 	if l.Shadow {
 		return false
 	}
-	v.Delay = max(v.Delay, l.Delay)
-	if speaks = v.Rule == "" || v.isStricter(&l.Decision); speaks {
-		v.Rule, v.Decision = l.Rule, l.Decision
+	return v.include(l.Rule, &l.Decision)
+}
+
+// include is Add for a limit that is not listed.
+func (v *Verdict) include(rule string, d *Decision) (speaks bool) {
+	v.Delay = max(v.Delay, d.Delay)
+	if speaks = v.Rule == "" || v.isStricter(d); speaks {
+		v.Rule, v.Decision = rule, *d
 	}
 	return speaks
 }

@@ -159,7 +159,7 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision,
 	}
 	st, r, err := l.single.Take(ctx, 0, key, cost, 0)
 	if err != nil {
-		return l.singleFailed(ctx, err)
+		return l.failed(ctx, err)
 	}
 	m := l.meters[0]
 	m.ReportFixed(&d, st, r, cost, 0)

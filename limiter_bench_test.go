@@ -13,19 +13,23 @@ import (
 func BenchmarkAllow(b *testing.B) {
 	const key = "key-000000000042"
 	for _, bench := range []struct {
-		name  string
-		limit penstock.Limit
+		name   string
+		limit  penstock.Limit
+		others []penstock.Option
 	}{
-		{"bucket", penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1_000_000_000, Window: time.Hour}},
-		{"bucket denied", penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Hour}},
-		{"counter", penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 1_000_000_000, Window: time.Hour}},
-		{"window", penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1_000_000_000, Window: time.Hour}},
+		{name: "bucket", limit: penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1_000_000_000, Window: time.Hour}},
+		{name: "bucket denied", limit: penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Hour}},
+		{name: "counter", limit: penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 1_000_000_000, Window: time.Hour}},
+		{"two limits", penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1_000_000_000, Window: time.Hour}, []penstock.Option{
+			penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1_000_000_000, Window: 24 * time.Hour},
+		}},
+		{name: "window", limit: penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1_000_000_000, Window: time.Hour}},
 	} {
 		store, err := memstore.New(memstore.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		limiter, err := penstock.New(store, bench.limit)
+		limiter, err := penstock.New(store, append(bench.others, bench.limit)...)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -92,19 +92,29 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 	return nil
 }
 
-// takeTicket is Take with a ticket.
+// takeTicket is Take with a ticket. It does not list the limits, as decide does.
 func (l *Limiter) takeTicket(ctx context.Context, key string, cost int64) (Decision, error) {
 	if l.takesPermits && cost > 0 {
 		return Decision{}, fmt.Errorf("limiter %q: %w: a concurrency limit needs Reserve and Release: this permit could not be released", l.name, ErrInvalid)
 	}
 	w := l.work()
 	defer l.works.Put(w)
-	err := l.decide(ctx, w, key, &Call{Cost: cost}, &w.verdict)
-	return w.verdict.decision(), err
+	w.prepare(l, key, &Call{Cost: cost})
+	if err := l.store.Take(ctx, &w.ticket, &w.outcome); err != nil {
+		return l.failed(ctx, err)
+	}
+	v, out := &w.verdict, &w.outcome
+	v.Reset()
+	v.settle(out.Allowed, out.Now)
+	for i := range out.Decisions {
+		correct(&w.charges[i], &out.Decisions[i])
+		v.include(l.name, &out.Decisions[i])
+	}
+	return v.decision(), nil
 }
 
-// singleFailed is the decision if the store could not decide without a ticket.
-func (l *Limiter) singleFailed(ctx context.Context, err error) (Decision, error) {
+// failed is the decision if the store could not decide.
+func (l *Limiter) failed(ctx context.Context, err error) (Decision, error) {
 	var v Verdict
 	if !errors.Is(err, ErrInvalid) {
 		l.withoutStore(ctx, &v)

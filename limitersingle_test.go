@@ -91,3 +91,42 @@ func compareSingle(t *testing.T, l penstock.Limit, random *rand.Rand) {
 		cancel()
 	}
 }
+
+// Take of several limits returns the decision that Decide returns with its list of limits.
+func TestTakeDecidesAsDecide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const window = 10 * time.Second
+		limiter := func() *penstock.Limiter {
+			store, err := memstore.New(memstore.Options{MaxBytes: 1 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			return newLimiter(t, store, penstock.WithName("same"),
+				penstock.Limit{Algorithm: penstock.TokenBucket, Count: 4, Window: window},
+				penstock.Limit{Algorithm: penstock.LeakyBucket, Count: 30, Window: window, Queue: 9},
+				penstock.PerMinute(9).SlidingLog())
+		}
+		taking, deciding := limiter(), limiter()
+		random := rand.New(rand.NewPCG(3, 7))
+		seen := map[penstock.Decision]bool{}
+		for range 300 {
+			time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second))))
+			cost := [...]int64{0, 1, 1, 2, 5, -1}[random.IntN(6)]
+			taken, err := taking.Take(t.Context(), "key", cost)
+			var v penstock.Verdict
+			decideErr := deciding.Decide(t.Context(), &penstock.Call{
+				Cost: cost, Attributes: []penstock.Attribute{{Name: penstock.KeyAttribute, Value: "key"}},
+			}, &v)
+			want := v.Decision
+			want.Allowed, want.Delay = v.Allowed, v.Delay
+			if taken != want || fmt.Sprint(err) != fmt.Sprint(decideErr) {
+				t.Fatalf("cost %d: took %+v, %v; decided %+v, %v", cost, taken, err, want, decideErr)
+			}
+			seen[penstock.Decision{Allowed: taken.Allowed, Limit: taken.Limit}] = true
+		}
+		if len(seen) < 4 {
+			t.Errorf("only these limits and answers were returned: %v", seen)
+		}
+	})
+}
