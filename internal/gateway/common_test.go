@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -361,12 +362,13 @@ func await(t *testing.T, what string, event <-chan struct{}) {
 	}
 }
 
-// A client that leaves ends the request to the server, whether it waits for the head or for the body.
+// A client that leaves ends the request to the server, whether it waits for the head or for the body. It pays: the
+// server was reached.
 func TestClientLeavesForwardedRequest(t *testing.T) {
 	for _, path := range []string{"/head", "/body"} {
 		t.Run(path, func(t *testing.T) {
 			url, arrived, left := newWaitingServer(t)
-			s, proxied := startForwarding(t, setting{options: Options{Upstreams: upstreams(url)}})
+			s, proxied := startForwarding(t, setting{rules: sized, options: Options{Upstreams: upstreams(url)}})
 			c := conversation{s: s}
 			if got := c.ask(warmUp); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
 				t.Fatal(got)
@@ -378,6 +380,11 @@ func TestClientLeavesForwardedRequest(t *testing.T) {
 			}
 			c.conn.Close()
 			await(t, "the end of the request", left)
+			const warm, estimate = 2, 7
+			eventually(t, "all requests have ended", func() bool { return s.requests.Load() == 0 })
+			if used := s.used(); path == "/head" && used != warm+estimate || path == "/body" && used <= warm+estimate {
+				t.Errorf("%d are used", used)
+			}
 		})
 	}
 }
@@ -481,7 +488,55 @@ func TestForwardedInTurn(t *testing.T) {
 		c.ask("DELETE / HTTP/1.1\r\nHost: a\r\n\r\n")
 		c.ask(warmUp)
 	}
-	if a, b := counts[0].Load(), counts[1].Load(); a != 15 || b != 15 || proxied.n.Load() > 12 {
-		t.Errorf("%d and %d requests, %d by the ReverseProxy", a, b, proxied.n.Load())
+	const dialled, notRepeatable = 2, 10
+	if a, b, n := counts[0].Load(), counts[1].Load(), proxied.n.Load(); a != 15 || b != 15 || n != dialled+notRepeatable {
+		t.Errorf("%d and %d requests, %d by the ReverseProxy", a, b, n)
+	}
+}
+
+// An ejected server gets nothing, although a connection to it is idle.
+func TestNothingForwardedToEjectedServer(t *testing.T) {
+	var counts [2]atomic.Int64
+	var urls []string
+	for i := range counts {
+		urls = append(urls, newServer(t, func(rw http.ResponseWriter, _ *http.Request) {
+			counts[i].Add(1)
+			io.WriteString(rw, "ok")
+		}))
+	}
+	s, _ := startForwarding(t, setting{options: Options{Upstreams: upstreams(urls...)}})
+	c := conversation{s: s}
+	for range 4 {
+		c.ask(warmUp)
+	}
+	ejected := s.routes[0].servers[0]
+	ejected.checked(false, errors.New("of the test")) // for good, unlike the back-off of failed requests
+	before := counts[0].Load()
+	for range 4 {
+		c.ask(warmUp)
+	}
+	if n := counts[0].Load(); n != before || counts[1].Load() != 6 {
+		t.Errorf("the ejected server got %d requests, the other one %d", n-before, counts[1].Load())
+	}
+}
+
+// A host that net/http does not send as it is, is left to net/http.
+func TestForwardedHost(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) { io.WriteString(rw, req.Host) })}
+	go server.Serve(l)
+	defer server.Close()
+	s, _ := startForwarding(t, setting{options: Options{Upstreams: []Upstream{{URLs: []string{"http://[::1%25lo]:" + port}, RewriteHost: true}}}})
+	c := conversation{s: s}
+	first := c.ask(warmUp)
+	if !strings.Contains(first, "[::1]:"+port) {
+		t.Skipf("no connection by the name of an interface: %s", first)
+	}
+	if second := c.ask(warmUp); second != first {
+		t.Errorf("got  %s\nwant %s", second, first)
 	}
 }

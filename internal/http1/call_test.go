@@ -225,6 +225,26 @@ func TestCallKeepsConnections(t *testing.T) {
 	}
 }
 
+// The deadline is for the head: a body may take its time.
+func TestCallDeadline(t *testing.T) {
+	for body, isLifted := range map[string]bool{"ok": false, "o": true} {
+		s := serveScript(t, ok, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"+body)
+		c := s.client(t, func(o *ClientOptions) { o.ResponseHeader = time.Hour })
+		fetch(t, c, s)
+		var to Call
+		if !to.Begin(c) {
+			t.Fatal("no connection is idle")
+		}
+		defer to.Close()
+		if err := to.Send(t.Context(), "GET", "/", "a", nil); err != nil || !to.IsCommon("GET") {
+			t.Fatal(err)
+		}
+		if to.conn.readUntil.IsZero() != isLifted {
+			t.Errorf("%q: the deadline is %v", body, to.conn.readUntil)
+		}
+	}
+}
+
 // What the client does not take ends the call.
 func TestCallWriteFails(t *testing.T) {
 	for _, length := range []int{2, 100_000} {
@@ -253,7 +273,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 // Informational responses reach the trace, and the final one is that of the call.
 func TestCallInformational(t *testing.T) {
-	s := serveScript(t, ok, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"+ok)
+	s := serveScript(t, ok, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"+ok, ok)
 	c := s.client(t, nil)
 	fetch(t, c, s)
 	var got []string
@@ -264,6 +284,10 @@ func TestCallInformational(t *testing.T) {
 	text, isCommon, err := call(ctx, c, "GET")
 	if text != "200 ok" || isCommon || err != nil || len(got) != 1 || got[0] != "103 map[Link:[</a>]]" {
 		t.Errorf("%q %t %v %q", text, isCommon, err, got)
+	}
+	fetch(t, c, s) // the end of the call does not close the connection once more
+	if got := s.received(); got[2][:2] != "1:" {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -292,6 +316,9 @@ func TestWatching(t *testing.T) {
 	conn.cancelled = once
 	if !conn.unwatch() {
 		t.Error("interrupted")
+	}
+	if conn.await(); conn.cancelled != nil {
+		t.Error("it waits for a request that has ended")
 	}
 	timed, end := context.WithTimeout(t.Context(), time.Hour)
 	defer end()

@@ -28,14 +28,14 @@ type Line struct{ Name, Value string } // the name is canonical
 //   - no header about the connection or the protocol, except Connection: keep-alive or close, and Keep-Alive
 //   - not a stream of events, which is flushed after each part
 func (h *Head) parse(text string, isHead bool) bool {
-	line, rest, ok := strings.Cut(text, "\r\n")
-	if !ok || !h.parseStatus(line) {
+	line, rest, _ := strings.Cut(text, "\r\n")
+	if !h.parseStatus(line) {
 		return false
 	}
 	h.Length, h.Lines, h.connection = unknownLength, h.Lines[:0], ""
 	for {
-		line, rest, ok = strings.Cut(rest, "\r\n")
-		if !ok {
+		var ok bool
+		if line, rest, ok = strings.Cut(rest, "\r\n"); !ok {
 			return false
 		}
 		if line == "" {
@@ -96,11 +96,11 @@ func (h *Head) parseStatus(line string) bool {
 		return false
 	}
 	for i := range len(text) {
-		if c := text[i]; i < digits && (c < '0' || c > '9') || c < ' ' || c >= 0x7f {
+		if c := text[i]; c < ' ' || c >= 0x7f {
 			return false
 		}
 	}
-	h.Status, _ = strconv.Atoi(text[:digits]) // cannot fail
+	h.Status, _ = strconv.Atoi(text[:digits]) // 0 if it fails, at most 99 if there is a sign
 	return h.Status >= http.StatusOK
 }
 

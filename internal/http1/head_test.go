@@ -70,6 +70,10 @@ var unusualHeads = []string{
 	"HTTP/1.1 200 OK\nContent-Length: 5\r\n\r\n",
 	"ICY 200 OK\r\nContent-Length: 5\r\n\r\n",
 	"\r\n\r\n",
+	"",
+	"HTTP/1.1 200 OK",
+	"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n",
+	"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
 }
 
 func TestHead(t *testing.T) {
