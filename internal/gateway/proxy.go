@@ -31,7 +31,11 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 type routeTransport struct{}
 
 func (routeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	return exchangeOf(req).route.RoundTrip(req)
+	x := exchangeOf(req)
+	if x.unread != nil {
+		return x.route.readResponse(x, req)
+	}
+	return x.route.RoundTrip(req)
 }
 
 // forward handles the requests that the limiter allows.

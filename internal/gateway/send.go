@@ -21,9 +21,6 @@ func (e *errNoServer) Error() string {
 // read.
 func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req)
-	if x.unread != nil {
-		return r.readResponse(x, req)
-	}
 	first, n := x.turn(), uint32(len(r.servers))
 	var failure error
 	for i := range 2 * n {

@@ -2,7 +2,10 @@
 
 package http1
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
 // isQuiet reports whether the server has neither closed an idle connection nor sent anything on it. What it sent would
 // be taken for the response to the next request.
@@ -10,7 +13,7 @@ func (c *clientConn) isQuiet() bool {
 	if c.peek == nil {
 		c.peek = func(fd uintptr) {
 			err := peek(fd)
-			c.isSilent = err == syscall.EAGAIN || err == syscall.EINTR
+			c.isSilent = errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
 		}
 	}
 	c.isSilent = false

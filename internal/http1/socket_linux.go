@@ -3,6 +3,7 @@
 package http1
 
 import (
+	"errors"
 	"io"
 	"net"
 	"syscall"
@@ -99,7 +100,7 @@ func (s *socket) Write(p []byte) (int, error) {
 // of the system call.
 func (t *transfer) result(op string, err error) (int, error) {
 	t.p = nil
-	if err == nil && t.err != nil && t.err != io.EOF {
+	if err == nil && t.err != nil && !errors.Is(t.err, io.EOF) {
 		err = &net.OpError{Op: op, Net: "tcp", Err: t.err}
 	}
 	if err == nil {
