@@ -23,8 +23,9 @@ type OpenLoop struct {
 // Latencies are those of an open loop, in ns. They exclude the first tenth of the schedule, which fills pools and grows
 // stacks.
 type Latencies struct {
-	Latency *hdrhistogram.Histogram // from the scheduled instant to the response
-	Late    *hdrhistogram.Histogram // from the scheduled instant until the request was sent: the share of the schedule itself
+	Requests int                     // all of the schedule
+	Latency  *hdrhistogram.Histogram // from the scheduled instant to the response
+	Late     *hdrhistogram.Histogram // from the scheduled instant until the request was sent: the share of the schedule itself
 }
 
 const (
@@ -95,7 +96,7 @@ func (o OpenLoop) Run(ctx context.Context, limiter Limiter) (Latencies, error) {
 	if ctx.Err() != nil {
 		return Latencies{}, context.Cause(ctx)
 	}
-	w := Latencies{Latency: newHistogram(), Late: newHistogram()}
+	w := Latencies{Requests: requests, Latency: newHistogram(), Late: newHistogram()}
 	for i := requests / 10; i < requests; i++ {
 		if err := errors.Join(record(w.Latency, latency[i]), record(w.Late, lateness[i])); err != nil {
 			return w, err

@@ -24,7 +24,7 @@ func Latency(b *lab.Bench, size Sizes) report.Section {
 var scheduledColumns = []report.Column{
 	{Name: "asked without pause", Unit: "/s"}, {Name: "saturation", Unit: "/s"}, {Name: "rate", Unit: "/s"},
 	{Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}, {Name: "p99.9", Unit: "ms"}, {Name: "late p99", Unit: "ms"},
-	{Name: "script p50", Unit: "ms"}, {Name: "script p99", Unit: "ms"},
+	{Name: "script p50", Unit: "ms"}, {Name: "script p99", Unit: "ms"}, {Name: "client CPU", Unit: "µs"},
 }
 
 // scheduled measures at half of the highest sustainable rate of scheduled requests.
@@ -40,12 +40,14 @@ func scheduled(b *lab.Bench, size Sizes, server lab.Redis, s *report.Section) {
 		served := lab.Must(lab.Load{ClosedLoop: lab.ClosedLoop{Callers: most, Duration: size.LatencyCell}, Keys: keys}.Run(b, l))
 		saturation := lab.Must(lab.Saturation(b, l, keys, served.PerSecond(), size.LatencyCell/2, size.KeptUp))
 		server.Command("CONFIG", "RESETSTAT")
+		before := lab.OwnCPU()
 		w := lab.Must(lab.OpenLoop{PerSecond: saturation / 2, Duration: size.LatencyCell, Keys: keys}.Run(b, l))
+		cpu := lab.OwnCPU() - before
 		script := scriptTimes(server)
 		for i, v := range []float64{
 			served.PerSecond(), saturation, saturation / 2,
 			lab.Millis(w.Latency, 50), lab.Millis(w.Latency, 99), lab.Millis(w.Latency, 99.9), lab.Millis(w.Late, 99),
-			script["p50"], script["p99"],
+			script["p50"], script["p99"], cpu.Seconds() * 1e6 / float64(w.Requests),
 		} {
 			samples.Add(limiter.Headline, scheduledColumns[i].Name, v)
 		}
@@ -55,7 +57,7 @@ func scheduled(b *lab.Bench, size Sizes, server lab.Redis, s *report.Section) {
 		columns[i].Better = report.Less
 	}
 	s.Tables = append(s.Tables, samples.Table("Calls at fixed instants, at half of the saturation rate; latency from the scheduled instant", "", columns, []report.Row{report.NewRow(limiter.Headline, report.Ours)}))
-	s.Notes = append(s.Notes, `"late" is how long after its instant the load generator, which shares the processors, began a call; it is part of the latency. It has a thread beyond those of the callers. A script run decides all the calls that were waiting together.`)
+	s.Notes = append(s.Notes, `"late" is how long after its instant the load generator, which shares the processors, began a call; it is part of the latency. It has a thread beyond those of the callers. "client CPU" is that of the client with its load generator, for each decision. A script run decides all the calls that were waiting together.`)
 	s.Goals = append(s.Goals,
 		report.AtMost("latency: decision p99 at half of saturation", 2, samples.Median(limiter.Headline, "p99"), " ms"),
 		report.Below("latency: script p99 at half of saturation", 5, samples.Median(limiter.Headline, "script p99"), " ms"))
