@@ -102,7 +102,10 @@ func (o *Origin) Read(ctx context.Context) (*live.Text, error) {
 		return nil, fmt.Errorf("read the current version from %s: %w", db, live.ErrNoRules)
 	}
 	text := v.Text()
-	if text.Same(o.offered) {
+	switch {
+	case text.Same(o.last): // whose digest was not known
+		text = o.last
+	case text.Same(o.offered):
 		text, o.offered = o.offered.PublishedAt(v.At), nil
 	}
 	o.last, o.digest = text, nil

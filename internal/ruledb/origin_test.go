@@ -232,3 +232,28 @@ func TestOriginIsNamedProperly(t *testing.T) {
 		}
 	}
 }
+
+// A version that was saved while Read asked for the number of the current one is kept by the next Read, compiled as it
+// is.
+func TestReadDuringSave(t *testing.T) {
+	o := origin(t, "sqlite:"+filepath.Join(t.TempDir(), "rules.db"))
+	db, err := o.DB(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := []byte("rules: []\n")
+	o.Offer(TextOf(1, document))
+	if _, err := db.Save(t.Context(), Change{Author: "ann", Document: document}); err != nil {
+		t.Fatal(err)
+	}
+	first, err := o.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.digest = nil // as if the number had been asked for before the version was saved
+	for range 2 {
+		if again, err := o.Read(t.Context()); again != first || err != nil {
+			t.Errorf("read %+v, which is not the text that was offered: %v", again, err)
+		}
+	}
+}
