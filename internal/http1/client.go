@@ -306,12 +306,17 @@ func (c *clientConn) limitHead() {
 	}
 }
 
+// limitRead sets the read deadline, unless the connection is interrupted.
 func (c *clientConn) limitRead(until time.Time) {
 	if until.IsZero() && c.readUntil.IsZero() {
 		return
 	}
 	c.readUntil = until
-	c.SetReadDeadline(until) // reading fails if this does
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.interrupted {
+		c.SetReadDeadline(until) // reading fails if this does
+	}
 }
 
 // end ends a request. The connection is kept if it can be used again.

@@ -10,10 +10,11 @@ import (
 // unless the context has a deadline: most responses have arrived by then, and to wait for a context costs more than to
 // stop a timer.
 type watching struct {
-	mu        sync.Mutex
-	ctx       context.Context // nil: no request
-	cancelled func() bool     // ends the wait for the context; false if it has ended; nil: it has not begun
-	timer     *time.Timer
+	mu          sync.Mutex
+	ctx         context.Context // nil: no request
+	cancelled   func() bool     // ends the wait for the context; false if it has ended; nil: it has not begun
+	interrupted bool            // for good: the connection is not used again
+	timer       *time.Timer
 }
 
 func (c *clientConn) watch(ctx context.Context) {
@@ -38,7 +39,12 @@ func (c *clientConn) await() {
 	}
 }
 
-func (c *clientConn) interrupt() { c.SetDeadline(longAgo) }
+func (c *clientConn) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.interrupted = true
+	c.SetDeadline(longAgo)
+}
 
 // unwatch ends the wait for the context. It returns false if the connection is or will be interrupted.
 func (c *clientConn) unwatch() bool {
