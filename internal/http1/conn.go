@@ -109,7 +109,7 @@ func (c *conn) awaitHead() {
 	c.now = time.Time{}
 	if !isIdle {
 		c.headUntil = until
-	} else if !c.readUntil.IsZero() && until.Sub(c.readUntil) <= limit/16 {
+	} else if early := until.Sub(c.readUntil); !c.readUntil.IsZero() && early >= 0 && early <= limit/16 {
 		return
 	}
 	c.limitRead(until)

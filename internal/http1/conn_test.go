@@ -72,6 +72,7 @@ func TestDeadlines(t *testing.T) {
 		"idle":         {idle: 50 * time.Millisecond, text: get, responses: 1},
 		"half a next":  {first: 50 * time.Millisecond, text: get + get[:20], responses: 1},
 		"idle, second": {idle: 50 * time.Millisecond, text: get + get, responses: 2},
+		"idle < first": {first: 10 * patience, idle: 50 * time.Millisecond, text: get, responses: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, responses["text"], func(o *Options) { o.First, o.Idle = test.first, test.idle })
