@@ -137,6 +137,7 @@ func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
 		req = x.copyRequest(req)
 	}
 	g.limited.ServeHTTP(&x.writer, req)
+	x.writer.end()
 	g.end(x)
 }
 

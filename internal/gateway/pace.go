@@ -40,6 +40,14 @@ func (w *pacedWriter) waited() {
 	}
 }
 
+// end renews the deadline for what is written after the handler has returned: what is buffered, and the end of a
+// response of unknown length, which may come long after its last part.
+func (w *pacedWriter) end() {
+	if !w.waits.IsZero() && !w.streams {
+		w.wait()
+	}
+}
+
 func (w *pacedWriter) client() *http.ResponseController {
 	return http.NewResponseController(w.ResponseWriter)
 }
