@@ -540,3 +540,20 @@ func TestForwardedHost(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", second, first)
 	}
 }
+
+// A server whose name is not ASCII is dialled by the same name, however requests are forwarded.
+func TestForwardedToNameThatIsNotASCII(t *testing.T) {
+	server := newRawServer(t, nil)
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		if want := "xn--bcher-kva.example:80"; address != want {
+			return nil, fmt.Errorf("dialled %s, want %s", address, want)
+		}
+		return new(net.Dialer).DialContext(ctx, network, server.Addr().String())
+	}
+	s := start(t, setting{dial: dial, options: Options{Upstreams: upstreams("http://bücher.example")}})
+	for _, method := range []string{"DELETE", "GET"} {
+		if got := do(t, newClient(t), newRequest(t, method, s.url("/"), nil)); got.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d %s", method, got.StatusCode, got.body)
+		}
+	}
+}

@@ -41,11 +41,12 @@ func (g *Gateway) newTransport(u *Upstream, h2c bool) (*http.Transport, error) {
 	return t, nil
 }
 
-// addClients gives the servers without TLS a client, with the bounds of the transport.
+// addClients gives the servers without TLS a client, with the bounds of the transport. Names that are not ASCII are
+// left to the transport, which encodes them.
 func (r *route) addClients() {
 	t := r.transport
 	for _, s := range r.servers {
-		if s.address.Scheme != "http" {
+		if s.address.Scheme != "http" || !http1.IsHost(s.address.Host) {
 			continue
 		}
 		address := net.JoinHostPort(s.address.Hostname(), cmp.Or(s.address.Port(), "80"))
