@@ -21,6 +21,7 @@ type exchange struct {
 	context.Context
 	owns    bool       // it is the context of a request
 	trusted bool       // the peer may say where the request comes from
+	last    bool       // the connection should close after the request
 	peer    netip.Addr // invalid if the connection has no such address
 	name    string     // of the host, normalised
 	route   *route     // nil: no route matches
@@ -114,9 +115,12 @@ func (x *exchange) turn() uint32 {
 	return x.first
 }
 
-// traceConnection records when a connection to a server is established.
-func (x *exchange) traceConnection() {
-	x.Context = httptrace.WithClientTrace(x.Context, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.reached.Store(true) }})
+// traceConnection returns a copy of the request that records when a connection to a server is established. The exchange
+// itself stays as it is: the limiter may be using it as a context.
+func (x *exchange) traceConnection(req *http.Request) *http.Request {
+	x.owns = true
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.reached.Store(true) }}
+	return req.WithContext(httptrace.WithClientTrace(x, trace))
 }
 
 // limitTime bounds the duration of the exchange. The caller must call the returned function at the end.

@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -87,5 +90,25 @@ func TestNewRequestIDs(t *testing.T) {
 			t.Fatalf("%q, the %d.", id, len(seen)+1)
 		}
 		seen[id] = true
+	}
+}
+
+// The context that the limiter gets stays as it is: a reservation may be renewed with it at any time.
+func TestContextOfTheLimiterStays(t *testing.T) {
+	server := newServer(t, func(http.ResponseWriter, *http.Request) {})
+	s := newTestGateway(t, setting{options: Options{Upstreams: upstreams(server)}})
+	var ctx context.Context
+	limited := s.limited
+	s.limited = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		ctx = req.Context()
+		limited.ServeHTTP(rw, req)
+	})
+	rec := httptest.NewRecorder()
+	s.Handler().ServeHTTP(rec, httptest.NewRequest("POST", "/", strings.NewReader("body")))
+	if rec.Code != http.StatusOK {
+		t.Fatal(rec.Code, rec.Body)
+	}
+	if httptrace.ContextClientTrace(ctx) != nil {
+		t.Error("forwarding the request has changed it")
 	}
 }

@@ -119,7 +119,7 @@ func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
 	defer g.requests.Add(-1)
 	x := g.begin(rw, req)
 	rw.Header()["X-Request-Id"] = x.id
-	if g.isLast(req) {
+	if x.last = g.isLast(req); x.last {
 		rw.Header().Set("Connection", "close")
 	}
 	if hasBody(req) {

@@ -300,6 +300,7 @@ func TestEarlyHints(t *testing.T) {
 		io.WriteString(rw, "body")
 	})
 	s := start(t, setting{rules: everyCall, options: Options{Upstreams: upstreams(server)}})
+	s.draining.Store(true)
 	conn, from := s.dialRaw()
 	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	head, err := textproto.NewReader(from).ReadLine()
@@ -314,7 +315,7 @@ func TestEarlyHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.StatusCode != 200 || res.Header.Get("RateLimit") == "" || res.Header.Get("X-Request-Id") == "" {
-		t.Errorf("%d %v", res.StatusCode, res.Header)
+	if res.StatusCode != 200 || res.Header.Get("RateLimit") == "" || res.Header.Get("X-Request-Id") == "" || !res.Close {
+		t.Errorf("%d %v, closes %t", res.StatusCode, res.Header, res.Close)
 	}
 }

@@ -50,8 +50,7 @@ func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
 	if g.forwardCommon(rw, req, x) {
 		return
 	}
-	x.traceConnection()
-	g.proxy.ServeHTTP(rw, x.copyRequest(req))
+	g.proxy.ServeHTTP(rw, x.traceConnection(req))
 }
 
 // rewrite adds what the server is told in addition to the client's headers. It drops request trailers: they arrive
@@ -110,12 +109,15 @@ func joined(lines []string, last string) string {
 	return strings.Join(lines, ", ") + ", " + last
 }
 
-// modifyResponse keeps the request ID that the client is told. An informational response before this one has cleared
-// the headers.
+// modifyResponse keeps what the gateway tells the client: the request ID, and that the connection closes. An
+// informational response before this one has cleared the headers.
 func modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request)
 	res.Header.Del("X-Request-Id")
 	x.writer.Header()["X-Request-Id"] = x.id
+	if x.last {
+		x.writer.Header().Set("Connection", "close")
+	}
 	return nil
 }
 
