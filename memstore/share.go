@@ -33,6 +33,22 @@ func neighbourhoods(chunks int64) uint64 {
 	return uint64(chunks) * chunkSlots * 9 / (16 * keptForShared)
 }
 
+// sharedFingerprint returns the fingerprint of the counters that keys of a limit share. The keys of a rule may have
+// different limits with the same fingerprint. A count in a window means the same for all of them. But a bucket drains
+// at the rate of the limit that reads it and holds no more than its capacity, and a log that counts denied requests
+// drops what exceeds its limit. So one limit would forget what keys of another have consumed. Therefore only limits
+// with the same numbers share these, and a limit whose numbers change begins with new ones.
+func sharedFingerprint(m *algorithm.Meter) uint64 {
+	switch {
+	case m.Kind == algorithm.KindBucket, m.Kind == algorithm.KindLeaky, m.Kind == algorithm.KindInterval:
+	case m.Kind == algorithm.KindLog && m.CountDenied:
+	default:
+		return m.Fingerprint
+	}
+	const odd, another = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f
+	return m.Fingerprint ^ uint64(m.Count)*odd ^ bits.RotateLeft64(uint64(m.Most)*another, 32)
+}
+
 // sharedKey returns the key of the counter that keys of a limit share.
 func (m *memory) sharedKey(k key, fingerprint uint64, tag uint32, level int) key {
 	const odd = 0x9e3779b97f4a7c15
@@ -131,14 +147,14 @@ func (it *item) findSlot() *slot {
 		if it.shared {
 			own = it.own
 		}
-		return it.sh.findShared(own, it.Meter.Fingerprint, it.tag)
+		return it.sh.findShared(own, sharedFingerprint(it.Meter), it.tag)
 	}
 	return s
 }
 
 // share makes the item charge a shared counter.
 func (it *item) share(r *roomRequest, adding *uint32) bool {
-	k, ok := it.sh.share(it.key, it.Meter.Fingerprint, it.tag, r, adding)
+	k, ok := it.sh.share(it.key, sharedFingerprint(it.Meter), it.tag, r, adding)
 	if ok {
 		it.key, it.own, it.shared = k, it.key, true
 	}

@@ -143,6 +143,51 @@ func TestNewSharedCounterStartsFromTheOneBefore(t *testing.T) {
 	}
 }
 
+// Keys of a rule may have different limits. Whichever of them share a counter, none gets more than its own limit.
+func TestSharingKeysHaveDifferentLimits(t *testing.T) {
+	for name, l := range map[string]algorithm.Limit{
+		"window":              {Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Minute},
+		"window with denied":  {Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Minute, CountDenied: true},
+		"counter":             {Algorithm: algorithm.SlidingWindowCounter, Count: 10, Window: time.Minute},
+		"counter with denied": {Algorithm: algorithm.SlidingWindowCounter, Count: 10, Window: time.Minute, CountDenied: true},
+		"bucket":              {Algorithm: algorithm.TokenBucket, Count: 10, Window: time.Minute, Burst: 12},
+		"interval":            {Algorithm: algorithm.TokenBucket, Count: 2, Window: 10 * time.Second, Burst: 10, Refill: algorithm.Interval},
+		"leaky":               {Algorithm: algorithm.LeakyBucket, Count: 10, Window: time.Minute, Queue: 9},
+		"log":                 {Algorithm: algorithm.SlidingWindowLog, Count: 10, Window: time.Minute},
+		"log with denied":     {Algorithm: algorithm.SlidingWindowLog, Count: 10, Window: time.Minute, CountDenied: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				times, high := 5+int64(seed%2)*95, l
+				high.Count, high.Burst, high.Queue = times*l.Count, times*l.Burst, times*l.Queue
+				meters := []*algorithm.Meter{limit(t, l), limit(t, high)}
+				r := rand.New(rand.NewPCG(seed, 17))
+				now := algorithm.Instant(1_700_000_000_000_000)
+				s, oracle := open(t, Options{MaxBytes: MinBytes}), open(t, Options{MaxBytes: MinBytes})
+				fill(t, s, now)
+				rule := storage.NewHasher("").Rule("test", "rule", "user")
+				passed := [2]int{}
+				for range 400 {
+					now += algorithm.Instant(r.Int64N(int64(time.Second / time.Microsecond)))
+					i := r.IntN(2)
+					g := storage.Group{Subject: rule.Subject(fmt.Sprint(i)), Charges: []algorithm.Charge{{Meter: meters[i], Cost: 1}}}
+					ticket := &storage.Ticket{Now: now, MaxDelay: algorithm.AnyDelay, Groups: []storage.Group{g}}
+					if !take(t, s, ticket).Allowed {
+						continue
+					}
+					passed[i]++
+					if out := take(t, oracle, ticket); !out.Allowed {
+						t.Fatalf("seed %d: key %d got more than its limit, %+v", seed, i, out.Decisions)
+					}
+				}
+				if s.Stats().Shared == 0 || passed[0]+passed[1] < 10 {
+					t.Fatalf("seed %d: %d passed, so little was checked: %+v", seed, passed, s.Stats())
+				}
+			}
+		})
+	}
+}
+
 // Once there is room, keys have their own counters again.
 func TestSharingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -118,7 +118,7 @@ func (sh *shard) takeRare(at *slot, k key, now algorithm.Instant, given bool, m 
 	defer sh.unlock()
 	from := at
 	if at == nil && sh.shared > 0 {
-		from = sh.findShared(k, m.Fingerprint, sh.memory.store.tagAt(k))
+		from = sh.findShared(k, sharedFingerprint(m), sh.memory.store.tagAt(k))
 	}
 	before := sh.load(from, m.Kind)
 	if before.At > now && !given {
@@ -147,5 +147,5 @@ func (sh *shard) placeSingle(k key, now algorithm.Instant, given bool, m *algori
 	if given {
 		t.Now = now
 	}
-	return sh.placeOne(k, m.Fingerprint, s.tagAt(k), &roomRequest{&t, s.seed, now})
+	return sh.placeOne(k, sharedFingerprint(m), s.tagAt(k), &roomRequest{&t, s.seed, now})
 }
