@@ -219,3 +219,36 @@ func TestFullStoreStaysSoundWithGuards(t *testing.T) {
 		t.Logf("%d taken, %+v", fail[false], stats)
 	}
 }
+
+// A refund adds no counter: a key that shares one gets nothing back, and the store does not grow.
+func TestRefundAddsNoCounter(t *testing.T) {
+	const now = algorithm.Instant(1_700_000_000_000_000)
+	s := open(t, Options{MaxBytes: MinBytes})
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1_000_000, Window: time.Hour})
+	fill(t, s, now)
+	ask := func(n uint64) storage.Group {
+		ticket := single(1<<40+n, m, 3)
+		ticket.Now = now
+		take(t, s, ticket)
+		return ticket.Groups[0]
+	}
+	const keys = 3000
+	for n := range uint64(keys) {
+		ask(n)
+	}
+	before := s.Stats()
+	if before.Shared == 0 {
+		t.Fatalf("nothing is shared: %+v", before)
+	}
+	for n := range uint64(keys) {
+		g := ask(n)
+		g.Charges[0].Cost = 1
+		refund := &storage.Settlement{Now: now, Subject: g.Subject, Verb: storage.Refund, Charges: g.Charges}
+		if err := s.Settle(t.Context(), refund, new(storage.SettleOutcome)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := s.Stats(); after != before {
+		t.Errorf("%+v before the refunds, %+v after them", before, after)
+	}
+}

@@ -74,11 +74,12 @@ func (w *workspace) settle(what *storage.Settlement, out *storage.SettleOutcome)
 	return nil
 }
 
-// refund returns cost to the counters that exist.
+// refund returns cost to the counters that exist. A key that shares a counter gets nothing back: that would need a
+// counter of its own, and no room was made for one.
 func (w *workspace) refund() {
 	for i := range w.items {
 		it := &w.items[i]
-		s := it.findSlot()
+		s := it.slot()
 		if s == nil {
 			continue
 		}
