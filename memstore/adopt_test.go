@@ -259,3 +259,16 @@ func TestFollowsTheClock(t *testing.T) {
 		}
 	})
 }
+
+// A counter of another store may be above the limit, if the limit was lowered, and by more than a slot holds.
+func TestAdoptCountAboveTheLimit(t *testing.T) {
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 1_000_000_000, Window: time.Hour})
+	start := adoptedAt - adoptedAt%algorithm.Instant(m.Window)
+	for _, st := range []algorithm.State{{At: start, Used: 1<<32 + 1}, {At: start, Previous: 1<<34 + 1}} {
+		s := open(t, Options{MaxBytes: MinBytes})
+		s.Adopt(&storage.StateReport{Now: adoptedAt, Given: true, Meter: m, State: st})
+		if d := at(t, s, m, adoptedAt, 1).Decisions[0]; d.Allowed {
+			t.Errorf("%+v: %+v", st, d)
+		}
+	}
+}

@@ -153,10 +153,11 @@ func isWide(m *algorithm.Meter) bool {
 	return m.Kind == algorithm.KindCounter && m.Most >= math.MaxUint32
 }
 
-// pack returns the payload of a state that fits into a slot.
+// pack returns the payload of a state that fits into a slot. A count that does not fit exceeds the limit, as one may
+// that another store has counted: it becomes the largest that fits, which exceeds the limit as well.
 func pack(kind algorithm.Kind, st algorithm.State) uint64 {
 	if kind == algorithm.KindCounter {
-		return uint64(st.Used)<<32 | uint64(st.Previous)
+		return uint64(min(st.Used, math.MaxUint32))<<32 | uint64(min(st.Previous, math.MaxUint32))
 	}
 	return uint64(st.Used)
 }
