@@ -113,14 +113,28 @@ func (m *memory) extentOf(t *table, chunk uint32) int {
 // Otherwise tables could grow into the chunks that others overflowed into, and overflow in turn. The first
 // chunk is always available.
 func (m *memory) extend(t *table, from, to uint32, forShared bool) bool {
+	fresh, ok := m.extendInto(t, from, to, forShared)
+	for _, e := range fresh {
+		populate(unsafe.Slice((*byte)(unsafe.Add(m.first, uintptr(e)*m.extent)), m.extent))
+	}
+	return ok
+}
+
+// extendInto is extend, and returns the extents that were not in use before, if they are huge pages.
+func (m *memory) extendInto(t *table, from, to uint32, forShared bool) (fresh []int, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	need := m.missing(t, from, to)
 	if to > 1 && !m.hasRoom(m.tables, need, forShared) && !(m.frames.purge() > 0 && m.hasRoom(m.tables, need, forShared)) {
-		return false
+		return nil, false
+	}
+	for c := from; c < to && m.extent == hugePage; c++ {
+		if e := m.extentOf(t, c); m.chunks[e] == 0 {
+			fresh = append(fresh, e)
+		}
 	}
 	m.take(t, from, to)
-	return true
+	return fresh, true
 }
 
 // couldExtend reports whether extend would succeed, without taking anything.
