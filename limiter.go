@@ -35,7 +35,8 @@ type Limiter struct {
 	takesPermits bool
 	isReturnable bool // every meter can give back, so Reserve works
 
-	single storage.Single // decides the only limit without tickets; nil if it needs them, or there are more
+	single  storage.Single  // decides the only limit without tickets; nil if it needs them, or there are more
+	several storage.Several // the same for several limits
 
 	works sync.Pool // of *limiterWork
 }
@@ -73,6 +74,9 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	l.subjects = hasher.Rule(limiterDomain, counters, KeyAttribute)
 	if s, ok := store.(storage.SingleStore); ok && len(l.meters) == 1 {
 		l.single = s.Single(store, l.subjects, l.meters[0])
+	}
+	if s, ok := store.(storage.SeveralStore); ok && len(l.meters) > 1 {
+		l.several = s.Several(store, l.subjects, l.meters)
 	}
 	l.seal = newSealer(hasher, counters, l.meters)
 	l.policies = policyNames(l.name, l.meters)
@@ -144,7 +148,8 @@ func windowName(m *algorithm.Meter) string {
 	}
 }
 
-// Allow takes 1 for the key if every limit allows it.
+// Allow takes 1 for the key if every limit allows it. The empty string is a key like any other: all requests with
+// it count as one client. Middleware rejects requests without a key.
 func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
 	return l.Take(ctx, key, 1)
 }
@@ -155,6 +160,11 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
 // A limiter with a concurrency limit needs [Limiter.Reserve], which names the permit to release.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
 	if l.single == nil {
+		if l.several != nil {
+			if d, ok := l.takeSeveral(ctx, key, cost); ok {
+				return d, nil
+			}
+		}
 		return l.takeTicket(ctx, key, cost)
 	}
 	st, r, err := l.single.Take(ctx, 0, key, cost, 0)

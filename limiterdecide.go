@@ -17,12 +17,13 @@ type limiterWork struct {
 	ticket  storage.Ticket
 	group   [1]storage.Group
 	charges []algorithm.Charge
+	results []algorithm.Result
 	outcome storage.Outcome
 	verdict Verdict
 }
 
 func newLimiterWork(meters []*algorithm.Meter) *limiterWork {
-	w := &limiterWork{charges: make([]algorithm.Charge, len(meters))}
+	w := &limiterWork{charges: make([]algorithm.Charge, len(meters)), results: make([]algorithm.Result, len(meters))}
 	for i, m := range meters {
 		w.charges[i].Meter = m
 	}
@@ -90,6 +91,25 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 		v.ReservedFor = l.openFor(w.group[0].Reserve)
 	}
 	return nil
+}
+
+// takeSeveral is Take for several limits without a ticket, if the store can decide this request so.
+func (l *Limiter) takeSeveral(ctx context.Context, key string, cost int64) (d Decision, ok bool) {
+	w := l.work()
+	defer l.works.Put(w)
+	results := w.results
+	now, ok := l.several.Take(ctx, key, cost, results)
+	if !ok {
+		return d, false
+	}
+	var v Verdict
+	v.settle(results[0].Taken, now)
+	for i, m := range l.meters {
+		m.ReportTo(&d, now, &results[i])
+		correct(&algorithm.Charge{Meter: m, Cost: cost}, &d)
+		v.include(l.name, &d)
+	}
+	return v.decision(), true
 }
 
 // takeTicket is Take with a ticket. It does not list the limits, as decide does.

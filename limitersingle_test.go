@@ -33,12 +33,33 @@ func TestSingleLimitWithoutTickets(t *testing.T) {
 		{Algorithm: penstock.FixedWindow, Count: 9, Window: window, CountAll: true},
 	} {
 		t.Run(l.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { compareSingle(t, l, rand.New(rand.NewPCG(uint64(i), 7))) })
+			synctest.Test(t, func(t *testing.T) { compareSingle(t, rand.New(rand.NewPCG(uint64(i), 7)), l) })
 		})
 	}
 }
 
-func compareSingle(t *testing.T, l penstock.Limit, random *rand.Rand) {
+// The same with several limits, which are decided without a ticket if each has a slot.
+func TestSeveralLimitsWithoutTickets(t *testing.T) {
+	const window = 10 * time.Second
+	bucket := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 4, Window: window, Burst: 6}
+	leaky := penstock.Limit{Algorithm: penstock.LeakyBucket, Count: 3, Window: window, Queue: 2}
+	counted := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 4, Window: window, CountDenied: true}
+	for i, limits := range [][]penstock.Option{
+		{bucket, penstock.PerMinute(9).FixedWindow()},
+		{penstock.PerMinute(20).SlidingCounter(), bucket, penstock.PerHour(100).FixedWindow()},
+		{leaky, penstock.PerMinute(12)},
+		{counted, bucket},
+		{penstock.PerMinute(9).SlidingLog(), bucket},
+		{bucket, leaky, counted, penstock.PerMinute(9), penstock.PerHour(200)}, // too many
+		{bucket, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 9, Window: window, CountAll: true}},
+	} {
+		t.Run(fmt.Sprint(limits), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { compareSingle(t, rand.New(rand.NewPCG(uint64(i), 8)), limits...) })
+		})
+	}
+}
+
+func compareSingle(t *testing.T, random *rand.Rand, limits ...penstock.Option) {
 	// Instants are the same for both: in the bubble of synctest, time passes only while everything sleeps.
 	direct, err := memstore.New(memstore.Options{MaxBytes: 1 << 20})
 	if err != nil {
@@ -54,7 +75,7 @@ func compareSingle(t *testing.T, l penstock.Limit, random *rand.Rand) {
 	if random.IntN(2) == 0 {
 		options = append(options, penstock.FailOpen())
 	}
-	options = append(options, l, penstock.WithName("same"))
+	options = append(append(options, limits...), penstock.WithName("same"))
 	without, with := newLimiter(t, direct, options...), newLimiter(t, ticketStore{behind}, options...)
 	for range 500 {
 		time.Sleep(time.Duration(random.Int64N(int64(4 * time.Second))))

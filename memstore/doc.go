@@ -29,7 +29,7 @@
 // which there is no room shares a counter with other keys of its limit. It may be denied because of them,
 // but it never gets more than its limit. It collects no strikes, and resetting it has no effect, because
 // the counter is not its own. A log that cannot grow becomes coarser: it counts some requests for longer.
-// Permits, reservations and manual bans need their own room and fail with [penstock.ErrFull]. A ticket that
+// Permits, reservations and manual bans need their own room and fail with [storage.ErrFull]. A ticket that
 // fails does so as a whole, including its independent groups, before anything is written.
 //
 // # Time

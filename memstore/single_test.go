@@ -96,12 +96,14 @@ func TestSingleChargesAreDecidedAlike(t *testing.T) {
 // contents returns all slots of a store.
 func contents(s *Store) (all []slot) {
 	for i := range s.shards {
-		s.shards[i].coolDown()
-		for j := range s.shards[i].size() {
-			if at := s.shards[i].at(j); at.head != 0 {
+		sh := &s.shards[i]
+		sh.lock() // the janitor may be running
+		for j := range sh.size() {
+			if at := sh.at(j); at.head != 0 {
 				all = append(all, *at)
 			}
 		}
+		sh.unlock()
 	}
 	return all
 }

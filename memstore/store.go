@@ -134,6 +134,9 @@ func (s *Store) take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 			return s.takeSingle(t, out, now)
 		}
 	}
+	if s.takePlain(t, out) {
+		return nil
+	}
 	return s.takeMany(t, out)
 }
 

@@ -181,6 +181,7 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 		if now.Keys > 100 || now.Bytes > 2*empty || now.Evicted != 0 {
 			t.Errorf("from %+v to %+v, empty %d", full, now, empty)
 		}
+		synctest.Wait() // the janitor is done
 		if lists := s.memory.frames.bytes; lists != 0 {
 			t.Errorf("lists still take %d bytes", lists)
 		}

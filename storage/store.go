@@ -81,6 +81,19 @@ type Single interface {
 	Take(ctx context.Context, now algorithm.Instant, key string, cost int64, maxDelay time.Duration) (algorithm.State, algorithm.FixedResult, error)
 }
 
+// A SeveralStore can decide several charges of one subject without tickets, which takes half the time.
+type SeveralStore interface {
+	// Several is [SingleStore.Single] for several meters.
+	Several(s Store, rule RuleHasher, meters []*algorithm.Meter) Several
+}
+
+// A Several decides charges of several meters under one rule, all of them or none, as Take does for a ticket that has
+// only these. It fills in a result for each meter and returns when it decided. If ok is false, it has changed nothing,
+// and this request needs a ticket.
+type Several interface {
+	Take(ctx context.Context, key string, cost int64, results []algorithm.Result) (now algorithm.Instant, ok bool)
+}
+
 // A BatchStore decides many tickets in one function call, each by itself, faster than one by one.
 type BatchStore interface {
 	TakeEach(ctx context.Context, turns []BatchItem)
