@@ -333,6 +333,24 @@ func TestLimiterNeedsAKey(t *testing.T) {
 	}
 }
 
+// An empty key is a key like any other.
+func TestLimiterCountsEmptyKeys(t *testing.T) {
+	if got := allowed(t, newLimiter(t, openMemory(t), penstock.PerDay(2)), "", 3); got != 2 {
+		t.Errorf("%d requests with an empty key passed at a limit of 2", got)
+	}
+}
+
+// A burst of 0 means the count. A cost above the burst never passes.
+func TestTokenBucketWithoutABurst(t *testing.T) {
+	l := newLimiter(t, openMemory(t), penstock.PerDay(100).TokenBucket(0))
+	if d, err := l.Take(t.Context(), "a", 101); err != nil || d.Allowed || d.RetryAfter != penstock.Never {
+		t.Errorf("a cost of 101: %+v, %v", d, err)
+	}
+	if got := allowed(t, l, "a", 101); got != 100 {
+		t.Errorf("%d passed at once, want 100", got)
+	}
+}
+
 // strangeOption has the method of an option but is not one.
 type strangeOption struct{}
 
@@ -350,6 +368,13 @@ func TestNewTellsEveryMistake(t *testing.T) {
 	_, err = penstock.New(nil, penstock.WithName("a"), nil)
 	for _, want := range []string{"no store", "0 limits"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no word of %q in: %v", want, err)
+		}
+	}
+	var failed *memstore.Store // of a program that ignored an error
+	_, err = penstock.New(failed, penstock.PerMinute(-1))
+	for _, want := range []string{"the store is a nil *memstore.Store; check the error", "count -1"} {
+		if !errors.Is(err, penstock.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %q in: %v", want, err)
 		}
 	}

@@ -3,6 +3,7 @@ package penstock
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -84,6 +85,8 @@ func (o *limiterOptions) validate(store Store) error {
 	switch {
 	case store == nil:
 		fail("no store given, for example memstore.New(memstore.Options{})")
+	case isNilPointer(store):
+		fail("the store is a nil %T; check the error of the function that returned it", store)
 	case o.name == "" && !isInProcess(store):
 		fail("no name given: other processes may share the store's counters, so name the limiter, for example penstock.WithName(%q)", "search")
 	case o.name != "" && !isLimiterName(o.name):
@@ -96,6 +99,12 @@ func (o *limiterOptions) validate(store Store) error {
 		fail("%d limits given: must be from 1 to %d, for example penstock.PerMinute(100)", n, storage.MaxCharges)
 	}
 	return errors.Join(errs...)
+}
+
+// isNilPointer reports whether the store is a nil pointer, as it is if the error of memstore.New was ignored.
+func isNilPointer(store Store) bool {
+	v := reflect.ValueOf(store)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // isInProcess reports whether the store says that no other process shares its counters. A store without the

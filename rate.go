@@ -37,7 +37,8 @@ func (r Rate) SlidingLog() Limit { return r.limit(SlidingWindowLog) }
 // FixedWindow allows Count in each window, and up to twice that around a window boundary.
 func (r Rate) FixedWindow() Limit { return r.limit(FixedWindow) }
 
-// TokenBucket allows Count per window on average, and up to burst at once.
+// TokenBucket allows Count per window on average, and up to burst at once. A burst of 0 means Count:
+// PerMinute(100).TokenBucket(0) allows 100 at once.
 func (r Rate) TokenBucket(burst int64) Limit {
 	l := r.limit(TokenBucket)
 	l.Burst = burst
