@@ -130,7 +130,7 @@ func (p *part) settle() { p.outcome.Settle(&p.ticket, p.now, p.found, p.sights) 
 
 // join merges the outcomes of the parts.
 func join(t *storage.Ticket, parts []part, out *storage.Outcome) {
-	out.Allowed = !t.Denied
+	out.Now, out.Allowed = 0, !t.Denied // the outcome may be that of a ticket before
 	out.Groups = slices.Grow(out.Groups[:0], len(t.Groups))[:len(t.Groups)]
 	starts := make([]int, len(t.Groups)+1) // of the groups' decisions
 	for i := range t.Groups {
