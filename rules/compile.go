@@ -88,6 +88,8 @@ type compiler struct {
 	missing  map[string]bool // attributes that rules name but nothing provides
 	names    map[string]int  // rule names and the index of each
 
+	unknownMethods int
+
 	attributes []string // result of attributeNames; made when first needed
 
 	// Values that many rules share are kept once.
@@ -185,7 +187,7 @@ func (c *compiler) list(entries []Patterns, at path) []index.Conditions {
 		if len(entry) == 0 && c.isValid(at) {
 			c.fail(at, complain("an entry without conditions would match every request").suggest("name an attribute, as in {ip: 192.0.2.0/24}"))
 		}
-		list = append(list, index.Conditions{Attributes: c.patterns(entry, at, everyPath), Path: everyPath})
+		list = append(list, index.Conditions{Attributes: c.patterns(entry, at, everyPath, ""), Path: everyPath})
 	}
 	return list
 }

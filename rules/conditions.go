@@ -37,12 +37,13 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *index.Item, ignore url
 	if of != nil {
 		names = of.Path
 	}
-	k.Attributes = c.patterns(m.Attributes, at, names)
+	k.Attributes = c.patterns(m.Attributes, at, names, k.Domain)
 	k.When = c.compileCondition(m.When, at.with("when"), names)
 	if m.When == "" && c.has(at.with("on_error")) && c.isValid(at.with("on_error")) {
 		c.failKey(at.with("on_error"), complain("on_error is for expressions, and there is no when"))
 	}
 	c.comparedPaths(k.When, at.with("when"), ignore)
+	c.comparedHosts(k.When, at.with("when"))
 	c.contradiction(&k, at)
 	return k
 }
@@ -50,21 +51,19 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *index.Item, ignore url
 func (c *compiler) methods(methods Values, at path) []string {
 	seen := make(map[string]bool, len(methods))
 	for i, method := range methods {
-		switch upper := strings.ToUpper(method); {
-		case !methodName.MatchString(upper):
-			c.fail(at.with(i), complain("%.40q is not an HTTP method", method))
-		case upper != method:
-			c.fail(at.with(i), complain("methods are written in upper case").suggest("did you mean %s?", upper))
-		case seen[method]:
+		if seen[method] {
 			c.fail(at.with(i), complain("the method %s is given twice", method))
+			continue
 		}
 		seen[method] = true
+		c.method(method, false, at.with(i))
 	}
 	return methods
 }
 
-// patterns compiles the patterns of attributes, ordered by attribute name. p is the rule's path.
-func (c *compiler) patterns(all Patterns, at path, p pattern.Path) []index.Attribute {
+// patterns compiles the patterns of attributes, ordered by attribute name. p and domain are the rule's; lists have no
+// domain.
+func (c *compiler) patterns(all Patterns, at path, p pattern.Path, domain string) []index.Attribute {
 	var out []index.Attribute
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		at := at.with(name)
@@ -86,6 +85,8 @@ func (c *compiler) patterns(all Patterns, at path, p pattern.Path) []index.Attri
 				c.fail(at.with(i), complain("%v", err))
 			case name == "ip" && !pattern.Wild && !pattern.Network.IsValid():
 				c.fail(at.with(i), complain("invalid address or network %.64q", text).suggest("as in 192.0.2.1 or 192.0.2.0/24"))
+			default:
+				c.normalForm(name, pattern, at.with(i), domain)
 			}
 			a.Patterns = append(a.Patterns, pattern)
 		}
@@ -106,10 +107,13 @@ func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Val
 				break
 			}
 		}
+		problem := checkPathPattern(text)
 		switch {
 		case strings.Contains(text, "{"):
 			c.fail(at.with(i), complain("%.64q cannot match a path, which never has braces", text).suggest("use * here, or the path of a rule's match"))
-		case text == "", strings.ContainsAny(text, "?#"): // no path looks like this
+		case text == "": // reported as an empty value
+		case problem != nil:
+			c.fail(at.with(i), problem)
 		case !strings.Contains(text, "*"):
 			text = ignore.Path(urlform.Path(text))
 		case strings.Contains(text, ";") && ignore&urlform.MatrixParameters != 0:
