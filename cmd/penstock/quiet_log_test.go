@@ -26,7 +26,7 @@ func TestNormalStatesAreNoErrors(t *testing.T) {
 	}
 	token := kept(t, dir)
 	served := func() int64 { return p.status(t, token).Rules.Version }
-	if !strings.Contains(log.String(), `"no rules yet: every request passes"`) {
+	if !strings.Contains(log.String(), `"no rules: every request is allowed"`) {
 		t.Error("the log does not say that there are no rules")
 	}
 	for _, rate := range []string{"1/1m", "2/1m", "3/1m"} {

@@ -267,8 +267,8 @@ func TestFromSaveToNodes(t *testing.T) {
 	apply(t, s, 0, ruleSet("one"))
 	dir := t.TempDir()
 	var nodes []*live.Rules
-	for i := range 3 {
-		live, err := live.Follow(t.Context(), redis(t, server.Addr), live.Options{Interval: never, Timeout: time.Minute, LastGood: filepath.Join(dir, fmt.Sprint(i))})
+	for i, origin := range []live.Origin{database(t, source), redis(t, server.Addr), redis(t, server.Addr)} {
+		live, err := live.Follow(t.Context(), origin, live.Options{Interval: never, Timeout: time.Minute, LastGood: filepath.Join(dir, fmt.Sprint(i))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,8 +282,8 @@ func TestFromSaveToNodes(t *testing.T) {
 	if err := errors.Join(postgres.Kill(), server.Kill()); err != nil {
 		t.Fatal(err)
 	}
-	for _, origin := range []live.Origin{database(t, source), redis(t, server.Addr)} {
-		live, err := live.Follow(t.Context(), origin, live.Options{LastGood: filepath.Join(dir, "0")})
+	for i, origin := range []live.Origin{database(t, source), redis(t, server.Addr)} {
+		live, err := live.Follow(t.Context(), origin, live.Options{LastGood: filepath.Join(dir, fmt.Sprint(i))})
 		if err != nil {
 			t.Fatal(err)
 		}

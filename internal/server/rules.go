@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ func (s *Server) openRules(ctx context.Context) error {
 	if s.rules.origin, err = s.openOrigin(ctx); err != nil {
 		return err
 	}
-	follow.Compile = s.rules.compile
+	follow.Compile, follow.OriginName = s.rules.compile, originName(s.rules.origin)
 	if source, ok := s.rules.origin.(*xdsconfig.Source); ok {
 		follow.Considered, follow.LastGood, follow.Timeout = source.Considered, s.xdsCopy(), xdsWait+5*time.Second
 	}
@@ -62,6 +63,19 @@ func (s *Server) openRules(ctx context.Context) error {
 	}
 	s.atEnd(s.rules.live.Close)
 	return s.openEntitlements(ctx)
+}
+
+// originName names an origin in the last good copy. A server is named by its kind only: its address and user may
+// change, for example after a failover, and the rules are the same.
+func originName(origin live.Origin) string {
+	if _, ok := origin.(*xdsconfig.Source); ok {
+		return "xDS"
+	}
+	kind, _, isServer := strings.Cut(origin.String(), "://")
+	if isServer {
+		return kind
+	}
+	return origin.String()
 }
 
 // openEntitlements follows the entitlements in the rules database. Other origins of rules have none: limits that need
@@ -210,8 +224,7 @@ func (s *Server) rulesChanged(status live.Status) {
 	switch {
 	case status.Refused != nil:
 		at.Error("new rules refused, keeping the old ones", "refused_version", status.Refused.Version, "error", status.Refused.Err)
-	case errors.Is(status.Err, live.ErrNoRules) && status.Checksum == "":
-		at.Info("no rules yet: every request passes", "origin", s.rules.origin, "next", "penstock rules apply rules.yaml, or create rules in the console")
+	case errors.Is(status.Err, live.ErrNoRules) && status.Checksum == "": // reported below
 	case status.Err != nil:
 		at.Error("cannot read rules, keeping the current ones", "from_copy", status.FromCopy, "error", status.Err)
 	default:
@@ -220,6 +233,9 @@ func (s *Server) rulesChanged(status live.Status) {
 		}
 		at.Info("rules loaded", "propagation_seconds", status.Propagation.Seconds())
 		s.checkEntitlements(at)
+	}
+	if status.Empty {
+		at.Warn("no rules: every request is allowed", "origin", s.rules.origin.String(), "next", s.nextWithoutRules())
 	}
 	if status.PushErr != nil {
 		at.Warn("no notification of rule changes, polling only", "error", status.PushErr)
@@ -233,4 +249,12 @@ func (s *Server) rulesChanged(status live.Status) {
 	for _, warning := range status.Warnings {
 		at.Warn("rules: " + warning.String())
 	}
+}
+
+// nextWithoutRules says how to add rules at their origin.
+func (s *Server) nextWithoutRules() string {
+	if r := &s.config.Rules; r.File != "" || r.IsEnvoy() {
+		return "add rules there"
+	}
+	return "penstock rules apply rules.yaml, or create rules in the console"
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/nodetest"
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 func TestStartFromLastGoodRules(t *testing.T) {
@@ -24,12 +26,10 @@ func TestStartFromLastGoodRules(t *testing.T) {
 	}
 	n.stop()
 	<-n.done
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	nodetest.WriteFile(t, file, "rules: [{nmae: x}]")
 
 	again := startNode(t, yaml)
-	if s := again.statusNow().Rules; !s.FromCopy || s.Error == "" {
+	if s := again.statusNow().Rules; !s.FromCopy || s.Refused == "" {
 		t.Errorf("rules: %+v, want those of the copy", s)
 	}
 	if v := again.check(`{"user": "u1"}`); v.Rule != "per-user" {
@@ -37,6 +37,76 @@ func TestStartFromLastGoodRules(t *testing.T) {
 	}
 	if kept, _ := os.ReadFile(filepath.Join(dir, "key_secret")); string(kept) != string(secret) {
 		t.Error("the secret of keys is another after a restart")
+	}
+}
+
+// The copy that another file has left in data_dir does not hide a misspelt name.
+func TestStartWithAnotherFile(t *testing.T) {
+	file, dir := nodetest.RulesFile(t, fmt.Sprintf(perUser, 1)), t.TempDir()
+	n := startNode(t, "data_dir: "+dir+"\nrules: {file: "+file+"}")
+	n.stop()
+	<-n.done
+	missing, broken := filepath.Join(dir, "ruls.yaml"), nodetest.RulesFile(t, "rules: [{nmae: x}]")
+	for path, want := range map[string]string{missing: missing + ": no such file", broken: "come from " + file + ", not from " + broken} {
+		c := *n.config
+		c.Rules.File = path
+		s, err := New(t.Context(), Options{Config: &c, Log: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error that says %q", path, err, want)
+		}
+	}
+}
+
+// A database or Redis has the same name after a failover; a file does not change its name.
+func TestOriginNames(t *testing.T) {
+	database := func(source string) live.Origin {
+		origin, err := ruledb.NewOrigin(source, ruledb.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { origin.Close() })
+		return origin
+	}
+	file, err := live.NewFiles("/etc/penstock/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, origin := range map[string]live.Origin{
+		"postgres":                 database("postgres://me:secret@192.0.2.1/penstock"),
+		"sqlite:/var/penstock.db":  database("sqlite:/var/penstock.db"),
+		"/etc/penstock/rules.yaml": file,
+	} {
+		if got := originName(origin); got != want {
+			t.Errorf("%v: %s, want %s", origin, got, want)
+		}
+	}
+}
+
+// The log warns if nothing is limited, and says where the rules should be.
+func TestStartWarnsOfNoRules(t *testing.T) {
+	n := startNode(t, "rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 1))+"}")
+	const warning = `"level":"WARN","msg":"no rules: every request is allowed"`
+	if log := n.log.String(); strings.Contains(log, warning) {
+		t.Errorf("there is a rule:\n%s", log)
+	}
+	dir := t.TempDir()
+	for database, file := range map[string]string{
+		"": nodetest.RulesFile(t, "rules: []"),
+		"sqlite:" + filepath.Join(dir, "penstock.db"): "", // as when no source of rules is configured
+	} {
+		c, log := *n.config, &nodetest.SyncBuffer{}
+		c.Demo, c.DataDir, c.Rules.File, c.Rules.Database = false, dir, file, config.Secret(database)
+		s, err := New(t.Context(), Options{Config: &c, Log: slog.New(slog.NewJSONHandler(log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if text := log.String(); !strings.Contains(text, warning) || !strings.Contains(text, `"origin":"`+database+file+`"`) {
+			t.Errorf("%s%s:\n%s", database, file, text)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 
 	maxFiles  = 1000
 	maxName   = 4096
-	maxHeader = maxFiles * (maxName*6 + 64) // a byte takes at most six in JSON
+	maxHeader = (maxFiles + 1) * (maxName*6 + 64) // a byte takes at most six in JSON; one more for the origin
 )
 
 // MaxEncoded is the maximum size of an encoded text, in bytes.
@@ -31,6 +31,7 @@ const MaxEncoded = len(encodingMagic) + sumLine + maxHeader + rules.MaxDocument
 type encodedHeader struct {
 	Version   int64         `json:"version"`
 	Published time.Time     `json:"published,omitzero"`
+	Origin    string        `json:"origin,omitempty"` // only in last good copies
 	Files     []encodedFile `json:"files"`
 }
 
@@ -40,8 +41,11 @@ type encodedFile struct {
 }
 
 // Encode returns the text in the format that [DecodeText] reads.
-func (t *Text) Encode() ([]byte, error) {
-	header := encodedHeader{Version: t.Version, Published: t.Published}
+func (t *Text) Encode() ([]byte, error) { return t.encode("") }
+
+// encode encodes the text with the name of its origin.
+func (t *Text) encode(origin string) ([]byte, error) {
+	header := encodedHeader{Version: t.Version, Published: t.Published, Origin: origin}
 	for _, f := range t.Files {
 		header.Files = append(header.Files, encodedFile{f.Name, len(f.Data)})
 	}
@@ -63,62 +67,70 @@ func (t *Text) Encode() ([]byte, error) {
 
 // DecodeText reads what [Text.Encode] wrote. It rejects truncated or altered data.
 func DecodeText(data []byte) (*Text, error) {
-	t, err := decodeText(data)
-	if err != nil {
-		return nil, fmt.Errorf("decode the rules, %d bytes: %w", len(data), err)
-	}
-	return t, nil
+	t, _, err := decode(data)
+	return t, err
 }
 
-func decodeText(data []byte) (*Text, error) {
+// decode reads a text and the name of its origin, which may be empty.
+func decode(data []byte) (t *Text, origin string, err error) {
+	if t, origin, err = decodeText(data); err != nil {
+		return nil, "", fmt.Errorf("decode the rules, %d bytes: %w", len(data), err)
+	}
+	return t, origin, nil
+}
+
+func decodeText(data []byte) (t *Text, origin string, err error) {
 	if len(data) > MaxEncoded {
-		return nil, fmt.Errorf("at most %d bytes can be rules", MaxEncoded)
+		return nil, "", fmt.Errorf("at most %d bytes can be rules", MaxEncoded)
 	}
 	rest, ok := bytes.CutPrefix(data, []byte(encodingMagic))
 	if !ok {
 		first, _, _ := bytes.Cut(data, []byte("\n"))
 		if other, ok := bytes.CutPrefix(first, []byte(encodingKind)); ok {
-			return nil, fmt.Errorf("they are in format %.20q, this program reads format 1: another version of Penstock has written them", other)
+			return nil, "", fmt.Errorf("they are in format %.20q, this program reads format 1: another version of Penstock has written them", other)
 		}
-		return nil, fmt.Errorf("they do not begin with %q", encodingMagic)
+		return nil, "", fmt.Errorf("they do not begin with %q", encodingMagic)
 	}
 	if len(rest) < sumLine {
-		return nil, errors.New("they end within the checksum")
+		return nil, "", errors.New("they end within the checksum")
 	}
 	sum := sha256.Sum256(rest[sumLine:])
 	if want := "sha256:" + hex.EncodeToString(sum[:]) + "\n"; string(rest[:sumLine]) != want {
-		return nil, errors.New("the checksum is of other rules: they were cut off or altered")
+		return nil, "", errors.New("the checksum is of other rules: they were cut off or altered")
 	}
 	line, body, ok := bytes.Cut(rest[sumLine:], []byte("\n"))
 	if !ok || len(line) > maxHeader {
-		return nil, errors.New("they have no list of files")
+		return nil, "", errors.New("they have no list of files")
 	}
 	var header encodedHeader
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&header); err != nil {
-		return nil, fmt.Errorf("read the list of files: %w", err)
+		return nil, "", fmt.Errorf("read the list of files: %w", err)
 	}
 	if err := header.check(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var files []rules.File
 	for _, f := range header.Files {
 		if f.Size > len(body) {
-			return nil, fmt.Errorf("file %.100q has %d bytes, but %d are left", f.Name, f.Size, len(body))
+			return nil, "", fmt.Errorf("file %.100q has %d bytes, but %d are left", f.Name, f.Size, len(body))
 		}
 		files = append(files, rules.File{Name: f.Name, Data: bytes.Clone(body[:f.Size])})
 		body = body[f.Size:]
 	}
 	if len(body) > 0 {
-		return nil, fmt.Errorf("%d bytes belong to no file", len(body))
+		return nil, "", fmt.Errorf("%d bytes belong to no file", len(body))
 	}
-	return NewText(header.Version, header.Published, files...), nil
+	return NewText(header.Version, header.Published, files...), header.Origin, nil
 }
 
 func (h *encodedHeader) check() error {
 	if n := len(h.Files); n < 1 || n > maxFiles {
 		return fmt.Errorf("rules are in 1 to %d files, not in %d", maxFiles, n)
+	}
+	if len(h.Origin) > maxName || !utf8.ValidString(h.Origin) {
+		return fmt.Errorf("origin %.100q must be UTF-8 of at most %d bytes", h.Origin, maxName)
 	}
 	if h.Version < 0 {
 		return fmt.Errorf("version %d must not be negative", h.Version)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,8 +81,16 @@ func IsRulesFile(name string) bool {
 	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
+// A missingPathError says that the path of the rules does not exist.
+type missingPathError struct{ error }
+
+func (e *missingPathError) Unwrap() error { return e.error }
+
 func (f *Files) list() (fileList, error) {
 	info, err := os.Stat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &missingPathError{err}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func TestLastGoodWriter(t *testing.T) {
 	if path == "" {
 		return // nobody's child
 	}
-	g := lastGood{path}
+	g := lastGood{path: path}
 	var version int64
 	if old, err := g.read(); err == nil {
 		version = old.Version
@@ -50,7 +50,7 @@ func TestKillsLeaveAWholeCopy(t *testing.T) {
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		kills = 1000
 	}
-	g := lastGood{filepath.Join(t.TempDir(), "last-good")}
+	g := lastGood{path: filepath.Join(t.TempDir(), "last-good")}
 	for kill := range kills {
 		kept := keepUntilKilled(t, g.path, 1+rand.IntN(3), rand.N(8*time.Millisecond))
 		text, err := g.read()

@@ -12,16 +12,33 @@ import (
 
 // lastGood is the copy on disk of the text served last, for a start while the origin is down. It is replaced
 // atomically, so a crash leaves either the old copy or the new one. Its checksum reveals any other damage.
-type lastGood struct{ path string }
+type lastGood struct {
+	path   string
+	origin string // of the rules; a copy from another one is not read
+}
 
+// An otherOriginError says that a copy has the rules of another origin.
+type otherOriginError struct{ path, origin, wanted string }
+
+func (e *otherOriginError) Error() string {
+	if e.origin == "" {
+		return fmt.Sprintf("the last good rules in %s are not used: they do not say where they come from", e.path)
+	}
+	return fmt.Sprintf("the last good rules in %s are not used: they come from %s, not from %s", e.path, e.origin, e.wanted)
+}
+
+// read returns the copy. The error is an *otherOriginError if its rules come from another origin.
 func (g lastGood) read() (*Text, error) {
 	data, err := readBounded(g.path, MaxEncoded)
 	if err != nil {
 		return nil, fmt.Errorf("read the last good rules: %w", err)
 	}
-	t, err := DecodeText(data)
+	t, origin, err := decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("read the last good rules from %s: %w; delete the file, it is written again when the rules can be read again", g.path, err)
+	}
+	if origin != g.origin {
+		return nil, &otherOriginError{g.path, origin, g.origin}
 	}
 	return t, nil
 }
@@ -34,7 +51,7 @@ func (g lastGood) write(t *Text) error {
 }
 
 func (g lastGood) replace(t *Text) error {
-	data, err := t.Encode()
+	data, err := t.encode(g.origin)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,10 @@ type Options struct {
 	// process. "" means no copy.
 	LastGood string
 
+	// OriginName is stored with the copy. A copy with another name is ignored: its rules belong to another file or
+	// database. "" means the String of the origin.
+	OriginName string
+
 	// Changed receives the status whenever it changes: other rules, a rejected text, a new error or one that is gone.
 	// It is called by one goroutine at a time and delays the next read.
 	Changed func(Status)
@@ -68,8 +72,9 @@ type Rules struct {
 }
 
 // Follow starts to serve the rules of an origin. If the origin cannot be read or its text does not compile, it
-// serves the last good copy until that changes. Without a copy, Follow fails. An origin that works and has no
-// rules yet is served as empty rules.
+// serves the last good copy until that changes. Without a copy of this origin, Follow fails. It also fails if the
+// origin is [Files] and its path does not exist, because the path is probably wrong. An origin that works and has
+// no rules yet is served as empty rules.
 //
 // The context bounds the start. Close ends everything after it.
 func Follow(ctx context.Context, origin Origin, o Options) (*Rules, error) {
@@ -78,7 +83,7 @@ func Follow(ctx context.Context, origin Origin, o Options) (*Rules, error) {
 	if o.Interval < 0 || o.Timeout < 0 {
 		return nil, fmt.Errorf("follow the rules in %v: %w: interval %v and timeout %v must be positive", origin, penstock.ErrInvalid, o.Interval, o.Timeout)
 	}
-	l := &Rules{origin: origin, options: o, copy: lastGood{o.LastGood}, wake: poll.NewWaker()}
+	l := &Rules{origin: origin, options: o, copy: lastGood{o.LastGood, cmp.Or(o.OriginName, origin.String())}, wake: poll.NewWaker()}
 	l.reload(ctx)
 	if l.current.Load() == nil {
 		if err := l.startWithout(); err != nil {
@@ -134,6 +139,9 @@ func (l *Rules) startWithout() error {
 	if s.Refused != nil {
 		reason = s.Refused.Err
 	}
+	if _, missing := errors.AsType[*missingPathError](reason); missing {
+		return reason
+	}
 	err := fs.ErrNotExist
 	if l.options.LastGood != "" {
 		var text *Text
@@ -141,8 +149,9 @@ func (l *Rules) startWithout() error {
 			return l.startFromCopy(text, reason)
 		}
 	}
+	_, isOther := errors.AsType[*otherOriginError](err)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && errors.Is(reason, ErrNoRules):
+	case (isOther || errors.Is(err, fs.ErrNotExist)) && errors.Is(reason, ErrNoRules):
 		return l.serveNothing()
 	case l.options.LastGood == "":
 		return reason
@@ -155,11 +164,12 @@ func (l *Rules) startFromCopy(text *Text, reason error) error {
 	if err != nil {
 		return errors.Join(reason, fmt.Errorf("compile the last good rules from %s: %w", l.options.LastGood, err))
 	}
+	refused, rejection := l.refused, l.Status().Refused // they still hold, and are why the copy is served
 	if err := l.serve(text, snapshot, warnings); err != nil {
 		return err
 	}
-	l.toCopy = false
-	l.update(func(s *Status) { s.FromCopy, s.Propagation = true, 0 })
+	l.refused, l.toCopy = refused, false
+	l.update(func(s *Status) { s.FromCopy, s.Refused, s.Propagation = true, rejection, 0 })
 	return nil
 }
 
@@ -170,7 +180,7 @@ func (l *Rules) serveNothing() error {
 		return err
 	}
 	l.current.Store(snapshot)
-	l.update(func(s *Status) { s.Since = time.Now() })
+	l.update(func(s *Status) { s.Since, s.Empty = time.Now(), true })
 	return nil
 }
 
@@ -248,6 +258,7 @@ func (l *Rules) serve(text *Text, snapshot *rules.Snapshot, warnings rules.Probl
 			s.Propagation = max(0, s.Since.Sub(text.Published)) // clocks differ
 		}
 		s.FromCopy, s.Refused, s.Warnings = false, nil, warnings
+		s.Empty = len(snapshot.Rules) == 0 && snapshot.DeniesBy(nil)
 	})
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -278,6 +279,10 @@ func TestStart(t *testing.T) {
 		{"copy of another format", &memory{text: textOf(1, ruleNamed("one"))}, alter(ofFormat("2")), "one", nil},
 		{"nothing yet, copy torn", &memory{err: live.ErrNoRules}, alter(func(b []byte) []byte { return b[:len(b)/2] }), "", []string{"cut off or altered"}},
 		{"down, copy a directory", &memory{err: down}, func(path string) { os.Mkdir(path, 0o700) }, "", []string{"not a regular file"}},
+		{"down, copy of another origin", &memory{err: down}, keepFrom(&memory{text: textOf(7, ruleNamed("old"))}, "/etc/other.yaml"), "", []string{"down", "last-good are not used", "come from /etc/other.yaml, not from memory"}},
+		{"bad, copy of another origin", &memory{text: textOf(9, badDocument)}, keepFrom(&memory{text: textOf(7, ruleNamed("old"))}, "/etc/other.yaml"), "", []string{"version 9:2:11", "/etc/other.yaml"}},
+		{"nothing yet, copy of another origin", &memory{err: live.ErrNoRules}, keepFrom(&memory{text: textOf(7, ruleNamed("old"))}, "/etc/other.yaml"), "no rules", []string{"no rules yet"}},
+		{"down, copy of an unknown origin", &memory{err: down}, keepNameless, "", []string{"down", "do not say where they come from"}},
 		{"down, copy does not compile", &memory{err: down}, keepDocument(7, badDocument), "", []string{"down", "compile the last good rules", "version 7:2:11"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -315,18 +320,83 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// A path that does not exist is probably misspelt: the copy does not hide that, not even one of the same path. A file
+// that cannot be used is another matter.
+func TestStartWithoutTheFile(t *testing.T) {
+	dir := t.TempDir()
+	file, options := filepath.Join(dir, "rules.yaml"), live.Options{LastGood: filepath.Join(t.TempDir(), "last-good")}
+	write(t, file, ruleNamed("one"))
+	follow(t, files(t, file), options).Close()
+
+	write(t, file, badDocument)
+	broken := follow(t, files(t, file), options)
+	broken.Close()
+	if s := broken.Status(); !s.FromCopy || s.Refused == nil {
+		t.Errorf("a file that does not compile: %+v", s)
+	}
+	must(t, os.Remove(file))
+	for _, path := range []string{file, filepath.Join(dir, "ruls.yaml"), filepath.Join(dir, "nowhere", "rules.yaml")} {
+		if _, err := live.Follow(t.Context(), files(t, path), options); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "last good") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	other := filepath.Join(dir, "other.yaml")
+	write(t, other, badDocument)
+	if _, err := live.Follow(t.Context(), files(t, other), options); err == nil || !strings.Contains(err.Error(), "come from "+file+", not from "+other) {
+		t.Errorf("another file: %v", err)
+	}
+}
+
+// The status says that nothing is limited.
+func TestEmptyRules(t *testing.T) {
+	for document, want := range map[string]bool{
+		"rules: []": true,
+		"rules: []\nlists: {allow: [{ip: 192.0.2.1}]}": true,
+		"rules: []\nlists: {deny: [{ip: 192.0.2.1}]}":  false,
+		ruleNamed("one"): false,
+	} {
+		served := follow(t, &memory{text: textOf(1, document)}, live.Options{})
+		served.Close()
+		if got := served.Status().Empty; got != want {
+			t.Errorf("%s: empty %v", document, got)
+		}
+	}
+	served := follow(t, &memory{err: live.ErrNoRules}, live.Options{})
+	served.Close()
+	if !served.Status().Empty {
+		t.Error("an origin without rules is not empty")
+	}
+}
+
 // keep returns a function that leaves a last good copy, as a Live does.
 func keep(version int64, name string) func(string) { return keepDocument(version, ruleNamed(name)) }
 
 func keepDocument(version int64, document string) func(string) {
+	return keepFrom(&memory{text: textOf(version, document)}, "")
+}
+
+// keepFrom leaves a copy of what an origin has, under a name of the origin, even if it does not compile.
+func keepFrom(origin live.Origin, name string) func(string) {
 	return func(path string) {
-		data, err := textOf(version, document).Encode()
-		if err == nil {
-			err = os.WriteFile(path, data, 0o600)
-		}
+		served, err := live.Follow(context.Background(), origin, live.Options{LastGood: path, OriginName: name,
+			Read: func(_ []rules.File, o rules.Options) (*rules.Snapshot, rules.Problems, error) {
+				return rules.NewSnapshot(o), nil, nil
+			}})
 		if err != nil {
 			panic(err)
 		}
+		served.Close()
+	}
+}
+
+// keepNameless leaves a copy that does not say where it comes from.
+func keepNameless(path string) {
+	data, err := textOf(7, ruleNamed("old")).Encode()
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		panic(err)
 	}
 }
 

@@ -15,6 +15,7 @@ type Status struct {
 	Published time.Time // zero if unknown
 	Since     time.Time // start of serving
 	FromCopy  bool      // served from the copy on disk, because the origin could not be read at the start
+	Empty     bool      // there are no rules and no deny list: every request is allowed
 	Warnings  rules.Problems
 
 	// Propagation is the time from Published to Since for rules that arrived while following. It is 0 for those
