@@ -171,6 +171,9 @@ func TestModesOfSecretFiles(t *testing.T) {
 		env := []string{"PENSTOCK_DATA_DIR=" + dir}
 		for _, name := range file.env {
 			env = append(env, name+"="+file.path)
+			if strings.Contains(name, "REDIS") { // a password without an address is an error
+				env = append(env, "PENSTOCK_STORE_REDIS_ADDRESSES=127.0.0.1:1", "PENSTOCK_KEY_SECRET="+longCanary)
+			}
 		}
 		for mode, want := range map[os.FileMode]string{
 			0o666: "is writable by everybody (mode 0666)", 0o602: "is writable by everybody (mode 0602)", 0o644: "is readable by everybody (mode 0644)",

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -157,6 +158,7 @@ func (c *Config) HasRedis() bool { return len(c.Store.Redis.Addresses) > 0 }
 
 func (l *loader) checkRedis(path string, r *Redis) {
 	if len(r.Addresses) == 0 {
+		l.checkNoRedis(path)
 		return
 	}
 	for _, address := range r.Addresses {
@@ -176,6 +178,20 @@ func (l *loader) checkRedis(path string, r *Redis) {
 	}
 	if (r.TLS.Certificate == "") != (r.TLS.Key == "") {
 		l.reportUnusable(path+".tls", "certificate and key must be set together")
+	}
+}
+
+// checkNoRedis reports settings of Redis without an address: counters would be in the memory of each node, and every
+// node would allow the whole limit.
+func (l *loader) checkNoRedis(path string) {
+	var set []string
+	for key := range l.origin {
+		if strings.HasPrefix(key, path+".") {
+			set = append(set, key)
+		}
+	}
+	if len(set) > 0 {
+		l.note(l.origin[slices.Min(set)], path+".addresses", "is empty: set it, for example to 127.0.0.1:6379, or remove all of %s to keep counters in memory", path)
 	}
 }
 

@@ -105,7 +105,8 @@ func TestConfigSecretsFromFiles(t *testing.T) {
 // Each row has one error; the message must contain the place and the rest.
 func TestConfigMistakes(t *testing.T) {
 	for _, row := range []struct{ name, yaml, env, want string }{
-		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway"; known fields: admin, client_share, gateway, grpc, health, hosts, http`},
+		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway", did you mean gateway?`},
+		{"unknown field like no other", "listen: {port: 1}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "port"; known fields: admin, client_share, gateway, grpc, health, hosts, http`},
 		{"unknown top field", "lisen: {}" + upstream, "", `penstock.yaml:1:1: unknown field "lisen"`},
 		{"duplicate", "data_dir: a\ndata_dir: b" + upstream, "", `penstock.yaml:2:1: data_dir: set twice`},
 		{"syntax", "listen: {gateway", "", "penstock.yaml:1:"},
@@ -130,6 +131,9 @@ func TestConfigMistakes(t *testing.T) {
 		{"network", "trusted_proxies: [10.0.0.0/33]" + upstream, "", `trusted_proxies[0]: invalid network "10.0.0.0/33"`},
 		{"network with host bits", "trusted_proxies: [10.0.0.1/8]" + upstream, "", "10.0.0.0/8 or 10.0.0.1/32"},
 		{"environment", upstream, "PENSTOCK_STORE_REDIS_TIMEOUT=soon", `PENSTOCK_STORE_REDIS_TIMEOUT: store.redis.timeout: invalid duration "soon"`},
+		{"Redis without an address", "store: {redis: {mode: cluster, password: x}}" + upstream, "", "penstock.yaml:1:23: store.redis.addresses: is empty: set it, for example to 127.0.0.1:6379, or remove all of store.redis to keep counters in memory"},
+		{"no address", "store: {redis_per_second: {addresses: []}}" + upstream, "", "store.redis_per_second.addresses: is empty"},
+		{"no address in the environment", upstream, "PENSTOCK_STORE_REDIS_ADDRESSES=", "PENSTOCK_STORE_REDIS_ADDRESSES: store.redis.addresses: is empty"},
 		{"environment upstreams", "", "PENSTOCK_UPSTREAMS=[{uri: a}]", `PENSTOCK_UPSTREAMS:1:3: upstreams[0]: unknown field "uri"`},
 		{"address", "listen: {http: nowhere}" + upstream, "", `penstock.yaml:1:16: listen.http: invalid address "nowhere"`},
 		{"port", "listen: {http: ':99999'}" + upstream, "", `invalid address ":99999"`},

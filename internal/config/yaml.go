@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/internal/strictdoc"
 	"github.com/penstock-io/penstock/internal/urlform"
 )
@@ -78,8 +79,7 @@ func (l *loader) readSection(name, place string, n *strictdoc.Node, into reflect
 		case n.Kind != strictdoc.Mapping:
 			continue
 		case !ok:
-			// The key may be a URL without quotes.
-			l.note(at, strings.TrimSuffix(path, "."), "unknown field %.64q; known fields: %s", urlform.Redact(item.Key), strings.Join(known, ", "))
+			l.noteUnknown(at, strings.TrimSuffix(path, "."), item.Key, known)
 			continue
 		case seen[item.Key]:
 			l.reportInvalid(at, path+item.Key, "set twice")
@@ -95,6 +95,15 @@ func (l *loader) readSection(name, place string, n *strictdoc.Node, into reflect
 	if n.Kind == strictdoc.Scalar || n.Kind == strictdoc.List {
 		l.reportInvalid(place, strings.TrimSuffix(path, "."), "must have fields: %s", strings.Join(known, ", "))
 	}
+}
+
+// noteUnknown reports a field that does not exist. Its name may be a URL without quotes.
+func (l *loader) noteUnknown(at, path, key string, known []string) {
+	if meant := spelling.Closest(key, known); meant != "" {
+		l.note(at, path, "unknown field %.64q, did you mean %s?", urlform.Redact(key), meant)
+		return
+	}
+	l.note(at, path, "unknown field %.64q; known fields: %s", urlform.Redact(key), strings.Join(known, ", "))
 }
 
 func (l *loader) readList(name, place string, n *strictdoc.Node, into reflect.Value, path string) {
