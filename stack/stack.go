@@ -35,12 +35,14 @@ type Config struct {
 	// one process. "": rules are not kept.
 	LastGood string
 
-	// Redis holds the counters that nodes share. Without addresses, counters are in the memory of this
-	// process.
+	// Redis holds the counters that nodes share. If it is the zero value, counters are in the memory of this
+	// process. Other options without Addresses are an error.
 	Redis  redisstore.Options
 	Memory memstore.Options
 
-	Secret string // keys the hashes of keys; the same on all nodes
+	// Secret keys the hashes of keys. It must be the same on all nodes. With Redis it is required, with at least
+	// 16 bytes: create one with openssl rand -hex 32.
+	Secret string
 
 	// Nodes is how many nodes share the limits, for rules that divide them while Redis is unavailable. With
 	// 0, the stack learns it through Redis.
@@ -76,9 +78,13 @@ var (
 	_ attribute.Checker  = (*Stack)(nil)
 )
 
-// Open starts a stack. It fails if there are no rules to decide by. It does not fail if Redis cannot be
-// reached: until then the rules' on_store_error decides. The context bounds the start.
+// Open starts a stack. It fails if the configuration is invalid, with all its errors, or if there are no rules to
+// decide by. It does not fail if Redis cannot be reached: until then the rules' on_store_error decides. The context
+// bounds the start.
 func Open(ctx context.Context, c Config) (_ *Stack, err error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("open the rate limiter: %w", err)
+	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	s := &Stack{config: c, started: time.Now()}
 	defer func() {
@@ -96,12 +102,7 @@ func Open(ctx context.Context, c Config) (_ *Stack, err error) {
 
 func (s *Stack) openRules(ctx context.Context) (err error) {
 	c := &s.config
-	switch {
-	case (c.Rules == "") == (c.Origin == nil):
-		return fmt.Errorf("%w: give one of Rules and Origin", penstock.ErrInvalid)
-	case c.Nodes < 0:
-		return fmt.Errorf("%w: %d nodes; must be 0 or more", penstock.ErrInvalid, c.Nodes)
-	case c.Rules != "":
+	if c.Rules != "" {
 		if c.Origin, err = live.NewFiles(c.Rules); err != nil {
 			return err
 		}

@@ -2,11 +2,13 @@ package stack_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,12 +21,16 @@ import (
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 	"github.com/penstock-io/penstock/stack"
 	"github.com/penstock-io/penstock/stack/database"
 )
 
 // patience bounds the wait for events that must happen: no test depends on how soon.
 const patience = 30 * time.Second
+
+// secret is as long as a secret must be.
+const secret = "0123456789abcdef"
 
 const tenADay = "attributes: {user: {header: X-User}}\nrules: [{name: ten, key: [user], limits: [{rate: 10/1d, algorithm: token_bucket}]}]\n"
 
@@ -78,7 +84,7 @@ func awaitRedis(t *testing.T, s *stack.Stack) {
 func TestNodesShareTheLimit(t *testing.T) {
 	server := redistest.Start(t)
 	file := rulesFile(t, tenADay)
-	nodes := []*stack.Stack{open(t, stack.Config{Rules: file, Redis: on(server)}), open(t, stack.Config{Rules: file, Redis: on(server)})}
+	nodes := []*stack.Stack{open(t, stack.Config{Rules: file, Redis: on(server), Secret: secret}), open(t, stack.Config{Rules: file, Redis: on(server), Secret: secret})}
 	var passed atomic.Int64
 	var all sync.WaitGroup
 	for _, s := range nodes {
@@ -158,7 +164,7 @@ func TestOpenFails(t *testing.T) {
 	for name, c := range map[string]stack.Config{
 		"no rules":       {},
 		"a bad document": {Rules: rulesFile(t, "rules: [{}]")},
-		"a bad address":  {Rules: file, Redis: redisstore.Options{Addresses: []string{"nowhere"}}},
+		"a bad address":  {Rules: file, Redis: redisstore.Options{Addresses: []string{"nowhere"}}, Secret: secret},
 		"negative nodes": {Rules: file, Nodes: -1},
 	} {
 		s, err := stack.Open(context.Background(), c)
@@ -172,4 +178,46 @@ func TestOpenFails(t *testing.T) {
 	if !errors.As(err, &problems) {
 		t.Errorf("%v does not tell where the document is wrong", err)
 	}
+}
+
+// noOrigin is an origin that is a nil pointer, as it is if an error was ignored.
+type noOrigin struct{ live.Origin }
+
+// Open reports all errors of the configuration, and what to do about them.
+func TestOpenReportsEveryError(t *testing.T) {
+	file := rulesFile(t, tenADay)
+	one := redisstore.Options{Addresses: []string{"127.0.0.1:1"}}
+	for name, test := range map[string]struct {
+		config stack.Config
+		want   []string
+	}{
+		"no secret": {stack.Config{Rules: file, Redis: one}, []string{"no Secret given", "openssl rand -hex 32"}},
+		"a short secret": {stack.Config{Rules: file, Redis: one, Secret: secret[1:]},
+			[]string{"a Secret of 15 bytes; must be at least 16", "openssl rand -hex 32"}},
+		"options without addresses": {
+			stack.Config{Rules: file, Redis: redisstore.Options{Mode: redisstore.Cluster, Password: "hunter2", TLS: new(tls.Config)}},
+			[]string{"redis options without Addresses: Mode, Password, TLS; set Addresses"},
+		},
+		"an empty list of addresses": {
+			stack.Config{Rules: file, Redis: redisstore.Options{Addresses: []string{}, KeyPrefix: "a:"}},
+			[]string{"redis options without Addresses: KeyPrefix;"},
+		},
+		"both":           {stack.Config{Rules: file, Origin: noOrigin{}}, []string{"both Rules and Origin are set"}},
+		"nil origin":     {stack.Config{Origin: (*noOrigin)(nil)}, []string{"the Origin is a nil *stack_test.noOrigin; check the error"}},
+		"several errors": {stack.Config{Nodes: -1, Redis: redisstore.Options{Addresses: []string{"nowhere"}}}, []string{"no rules given", "-1 nodes", "addresses[0]", "no Secret given"}},
+	} {
+		s, err := stack.Open(t.Context(), test.config)
+		if err == nil {
+			s.Close()
+		}
+		for _, want := range test.want {
+			if !errors.Is(err, penstock.ErrInvalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: no word of %q in: %v", name, want, err)
+			}
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error has the password: %v", name, err)
+		}
+	}
+	open(t, stack.Config{Rules: file, Redis: redisstore.Options{Addresses: []string{}}}) // in memory, where no secret is needed
 }
