@@ -18,6 +18,9 @@ func ByMetadata(name string) httplimit.Key { return httplimit.ByHeader(name) }
 
 // ByFunc counts by what the function returns: see [httplimit.ByFunc].
 func ByFunc(key func(ctx context.Context, fullMethod string) (string, error)) httplimit.Key {
+	if key == nil {
+		return httplimit.ByFunc(nil) // New rejects it
+	}
 	return httplimit.ByFunc(func(r *http.Request) (string, error) { return key(r.Context(), r.URL.Path) })
 }
 
@@ -30,8 +33,8 @@ func ByFunc(key func(ctx context.Context, fullMethod string) (string, error)) ht
 // uncounted. While the store is down requests end with UNAVAILABLE, or pass if the limiter has
 // [penstock.FailOpen].
 //
-// Like [http.Handle], it panics on invalid arguments: if the limiter is nil, or the key is the zero value or
-// not the name of a header.
+// Like [http.Handle], it panics on invalid arguments: if the limiter is nil, or the key is the zero value, has a nil
+// function or is not a name for metadata.
 func Limit(limiter *penstock.Limiter, key httplimit.Key) *Limiter {
 	if limiter == nil {
 		panic("grpclimit.Limit: the limiter is nil; check the error of penstock.New")

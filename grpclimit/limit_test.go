@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -107,14 +108,59 @@ func TestLimitPanicsWithoutALimiter(t *testing.T) {
 	for name, limit := range map[string]func(){
 		"no limiter": func() { grpclimit.Limit(nil, grpclimit.ByIP()) },
 		"no key":     func() { grpclimit.Limit(newFrontDoor(t, penstock.PerHour(1)), httplimit.Key{}) },
+		"nil func":   func() { grpclimit.Limit(newFrontDoor(t, penstock.PerHour(1)), grpclimit.ByFunc(nil)) },
+		"bad name":   func() { grpclimit.Limit(newFrontDoor(t, penstock.PerHour(1)), grpclimit.ByMetadata("x key")) },
 	} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
+				text := fmt.Sprint(recover())
+				if !strings.HasPrefix(text, "grpclimit.Limit: ") || strings.Contains(text, "httplimit") || strings.Contains(text, "header") {
+					t.Errorf("%s: panic %q", name, text)
 				}
 			}()
 			limit()
 		}()
+	}
+	if _, err := grpclimit.New((*penstock.Limiter)(nil), grpclimit.Options{}); !errors.Is(err, penstock.ErrInvalid) || !strings.Contains(err.Error(), "the limiter is nil; check the error of penstock.New") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Errors about metadata do not name headers, which gRPC clients do not know.
+func TestErrorsNameMetadata(t *testing.T) {
+	client, _ := serve(t, grpclimit.Limit(newFrontDoor(t, penstock.PerHour(1)), grpclimit.ByMetadata("x-api-key")))
+	for _, test := range []struct {
+		pairs []string
+		want  string
+	}{
+		{nil, "the metadata entry x-api-key is missing"},
+		{[]string{"x-api-key", "a", "x-api-key", "b"}, "the metadata entry X-Api-Key is sent more than once"},
+		{[]string{"x-api-key", "a", "x_api_key", "b"}, "a metadata entry was sent that servers read as X-Api-Key"},
+		{[]string{"x-api-key", strings.Repeat("a", httplimit.MaxValue+1)}, "the metadata entry X-Api-Key (attribute key) has 8193 bytes"},
+		{[]string{"x-api-key", "a", "idempotency-key", "b", "idempotency-key", "c"}, "the metadata entry Idempotency-Key is sent more than once"},
+	} {
+		_, err := client.UnaryCall(metadata.AppendToOutgoingContext(patient(t), test.pairs...), say("hello"))
+		wantCode(t, err, codes.InvalidArgument)
+		if !strings.Contains(err.Error(), "the request was rejected: "+test.want) {
+			t.Errorf("%v, want %s", err, test.want)
+		}
+	}
+}
+
+// OnError gets the error of a key function, and the client does not.
+func TestOnErrorGetsCauses(t *testing.T) {
+	cause := errors.New("db down")
+	told := make(chan error, 1)
+	client, _ := serve(t, newLimiter(t, newFrontDoor(t, penstock.PerHour(1)), grpclimit.Options{
+		ReaderOptions: httplimit.ReaderOptions{Key: grpclimit.ByFunc(func(context.Context, string) (string, error) { return "", cause })},
+		OnError:       func(_ string, err error) { told <- err },
+	}))
+	_, err := client.UnaryCall(patient(t), say("hello"))
+	wantCode(t, err, codes.InvalidArgument)
+	if strings.Contains(err.Error(), "db down") {
+		t.Errorf("the client is told %v", err)
+	}
+	if err := <-told; !errors.Is(err, cause) {
+		t.Errorf("told %v, want %v", err, cause)
 	}
 }

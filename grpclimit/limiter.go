@@ -32,7 +32,9 @@ type Options struct {
 	MaxHeld      int
 	MaxHeldBytes int64
 
-	// OnError gets the errors of decisions and conclusions. They do not change the verdict.
+	// OnError gets the errors of decisions and conclusions. They do not change the verdict. It also gets a
+	// [*httplimit.RequestError] for each request that cannot be read; its cause, such as the error of a function
+	// passed to [ByFunc], is not sent to the client.
 	OnError func(fullMethod string, err error)
 }
 

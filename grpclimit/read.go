@@ -26,7 +26,8 @@ func (l *Limiter) read(ctx context.Context, c *call) error {
 	}
 	err := l.reader.Read(requestOf(ctx, c.method), &c.Call)
 	if bad := (*httplimit.RequestError)(nil); errors.As(err, &bad) {
-		l.onError(c.method, err)
+		bad = &httplimit.RequestError{Status: bad.Status, Detail: metadataTerms(bad.Detail), Err: bad.Err}
+		l.onError(c.method, bad)
 		code := codes.InvalidArgument
 		if bad.Status == http.StatusUnauthorized {
 			code = codes.Unauthenticated
@@ -41,6 +42,19 @@ func (l *Limiter) read(ctx context.Context, c *call) error {
 		c.MaxDelay = max(0, min(c.MaxDelay, time.Until(deadline)))
 	}
 	return nil
+}
+
+// metadataTerms returns the detail of an error about a header in the terms of gRPC.
+func metadataTerms(detail string) string {
+	for _, term := range [...]struct{ http, grpc string }{
+		{"the header ", "the metadata entry "},
+		{"a header was sent ", "a metadata entry was sent "},
+	} {
+		if rest, ok := strings.CutPrefix(detail, term.http); ok {
+			return term.grpc + rest
+		}
+	}
+	return detail
 }
 
 // requestOf returns a gRPC request as an HTTP request.

@@ -59,12 +59,15 @@ func (w *Writer) unavailable(rw http.ResponseWriter, req *http.Request, why stri
 }
 
 // Refuse answers a request that [Reader.Read] could not read, or that could not be decided: with the status
-// of a [*RequestError], otherwise 400.
+// of a [*RequestError], otherwise 400. A status that is not one of an error, from 400 to 599, counts as 400.
 func (w *Writer) Refuse(rw http.ResponseWriter, req *http.Request, err error) {
 	p := denialBody{Type: "about:blank", Status: http.StatusBadRequest, Detail: []byte("The request is invalid."), Error: "bad_request"}
 	var bad *RequestError
 	if errors.As(err, &bad) {
-		p.Status, p.Detail = bad.Status, []byte("The request was rejected: "+bad.Detail+".")
+		p.Detail = []byte("The request was rejected: " + bad.Detail + ".")
+		if bad.Status >= 400 && bad.Status <= 599 {
+			p.Status = bad.Status
+		}
 	}
 	if p.Status == http.StatusUnauthorized {
 		rw.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)

@@ -167,6 +167,12 @@ func TestRefuse(t *testing.T) {
 		{refuse(431, "the header X has 9000 bytes; at most 8192"), 431, "The request was rejected: the header X has 9000 bytes; at most 8192."},
 		{fmt.Errorf("wrapped: %w", &RequestError{Status: 401, Detail: "the token is not valid", Err: errors.New("internal")}), 401, "The request was rejected: the token is not valid."},
 		{errors.New("internal"), 400, "The request is invalid."},
+		{&RequestError{Detail: "no"}, 400, "The request was rejected: no."},
+		{&RequestError{Status: 200, Detail: "no"}, 400, "The request was rejected: no."},
+		{&RequestError{Status: 399, Detail: "no"}, 400, "The request was rejected: no."},
+		{&RequestError{Status: 503, Detail: "no"}, 503, "The request was rejected: no."},
+		{&RequestError{Status: 599, Detail: "no"}, 599, "The request was rejected: no."},
+		{&RequestError{Status: 600, Detail: "no"}, 400, "The request was rejected: no."},
 	} {
 		rec := httptest.NewRecorder()
 		newWriter(t).Refuse(rec, request("/"), test.err)

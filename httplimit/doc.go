@@ -1,4 +1,4 @@
-// Package httplimit limits the requests of an [net/http.Handler].
+// Package httplimit limits the requests to a [net/http.Handler].
 //
 //	http.ListenAndServe(":8080", httplimit.Limit(limiter, httplimit.ByIP())(handler))
 //

@@ -18,6 +18,7 @@ type Key struct {
 	of      func(*http.Request, *penstock.Call) (string, error)
 	proxies []netip.Prefix
 	missing string // the error for a client without a key
+	invalid string // why NewReader rejects the key; "" if it does not
 }
 
 // ByIP counts by the client's address, and by the /64 network of an IPv6 address: see
@@ -45,10 +46,13 @@ func ByHeader(name string) Key {
 }
 
 // ByFunc counts by what the function returns. An error rejects the request: a [*RequestError] with its status
-// and detail, any other with 400 and without telling the client why. A function that returns several kinds of
-// key must mark them, as in "user:"+id and "ip:"+address. Otherwise a client could choose a value that is the
-// key of another.
+// and detail, any other with 400 and without telling the client why. Options.OnError gets the error, unless it
+// is a [*RequestError] without a cause. A function that returns several kinds of key must mark them, as in
+// "user:"+id and "ip:"+address. Otherwise a client could choose a value that is the key of another.
 func ByFunc(key func(*http.Request) (string, error)) Key {
+	if key == nil {
+		return Key{invalid: "the key function is nil; pass a function to ByFunc"}
+	}
 	of := func(req *http.Request, _ *penstock.Call) (string, error) { return key(req) }
 	return Key{of: of, missing: "it cannot be attributed to a client"}
 }
@@ -71,9 +75,26 @@ func (k *Key) add(req *http.Request, c *penstock.Call) error {
 	return nil
 }
 
+// validate returns what is wrong with the key.
+func (k *Key) validate() (errs []error) {
+	for _, name := range k.headers {
+		if !isToken(name) {
+			errs = append(errs, fmt.Errorf("invalid name %.64q of the key; use letters, digits and hyphens, for example X-Api-Key", name))
+		}
+	}
+	if k.invalid != "" {
+		errs = append(errs, errors.New(k.invalid))
+	}
+	return errs
+}
+
+// refusal returns the error of a function as a [*RequestError] that wraps it, for the operator.
 func (k *Key) refusal(err error) error {
 	if bad := (*RequestError)(nil); errors.As(err, &bad) {
-		return bad
+		if bad.Error() == err.Error() { // nothing was added to it
+			return bad
+		}
+		return &RequestError{Status: bad.Status, Detail: bad.Detail, Err: err}
 	}
 	return &RequestError{Status: http.StatusBadRequest, Detail: k.missing, Err: err}
 }
@@ -88,11 +109,11 @@ func (k *Key) refusal(err error) error {
 // ends. While the store is down requests are answered with 503, or pass if the limiter has
 // [penstock.FailOpen]. With [New] such errors can be logged: see Options.OnError.
 //
-// Like [http.Handle], it panics on invalid arguments: if the limiter is nil, or the key is the zero value or
-// not the name of a header.
+// Like [http.Handle], it panics on invalid arguments: if the limiter is nil, or the key is the zero value, has a nil
+// function or is not the name of a header.
 func Limit(limiter *penstock.Limiter, key Key) func(http.Handler) http.Handler {
 	if limiter == nil {
-		panic("httplimit.Limit: the limiter is nil; check the error of penstock.New")
+		panic("httplimit.Limit: " + nilLimiter)
 	}
 	l, err := New(limiter, Options{ReaderOptions: ReaderOptions{Key: key}})
 	if err != nil {

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -81,6 +82,10 @@ func TestLimitKeys(t *testing.T) {
 			return "", errors.New("a secret cause")
 		case "teapot":
 			return "", &RequestError{Status: 418, Detail: "it is a teapot"}
+		case "no status":
+			return "", &RequestError{Detail: "no"}
+		case "success":
+			return "", &RequestError{Status: 200, Detail: "no"}
 		}
 		return req.Header.Get("X-Case"), nil
 	})
@@ -103,8 +108,8 @@ func TestLimitKeys(t *testing.T) {
 			from("192.0.2.1:1", "X-Api-Key", "a", "X-Api-Key", "b"), from("192.0.2.1:1", "X-Api-Key", "a", "X_Api_Key", "b"), from("192.0.2.1:1", "X-Api-Key", "a"),
 		}, []int{400, 400, 200}},
 		"a function": {byPath,
-			[]func(*http.Request){from("192.0.2.1:1", "X-Case", "a"), from("192.0.2.1:1", "X-Case", "a"), from("192.0.2.1:1", "X-Case", "b"), from("192.0.2.1:1"), from("192.0.2.1:1", "X-Case", "error"), from("192.0.2.1:1", "X-Case", "teapot")},
-			[]int{200, 429, 200, 400, 400, 418}},
+			[]func(*http.Request){from("192.0.2.1:1", "X-Case", "a"), from("192.0.2.1:1", "X-Case", "a"), from("192.0.2.1:1", "X-Case", "b"), from("192.0.2.1:1"), from("192.0.2.1:1", "X-Case", "error"), from("192.0.2.1:1", "X-Case", "teapot"), from("192.0.2.1:1", "X-Case", "no status"), from("192.0.2.1:1", "X-Case", "success")},
+			[]int{200, 429, 200, 400, 400, 418, 400, 400}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := Limit(newFrontDoor(t, penstock.PerHour(1)), test.key)(ok)
@@ -213,7 +218,8 @@ func TestLimitPanicsOnMistakes(t *testing.T) {
 		want    string
 	}{
 		"no limiter": {nil, ByIP(), "penstock.New"},
-		"no key":     {l, Key{}, "httplimit.ByIP()"},
+		"no key":     {l, Key{}, "for example to ByIP()"},
+		"nil func":   {l, ByFunc(nil), "the key function is nil"},
 		"no header":  {l, ByHeader("X Key"), `"X Key"`},
 		"empty":      {l, ByHeader(""), `""`},
 	} {
@@ -221,6 +227,67 @@ func TestLimitPanicsOnMistakes(t *testing.T) {
 		if !strings.Contains(got, test.want) {
 			t.Errorf("%s: %q, want a word of %s", name, got, test.want)
 		}
+	}
+}
+
+// nilDecider is a decider that is a nil pointer if an error was ignored.
+type nilDecider struct{ penstock.Decider }
+
+// New rejects nil pointers, which are not nil as a Decider.
+func TestNewRejectsNilPointers(t *testing.T) {
+	for name, test := range map[string]struct {
+		decider penstock.Decider
+		key     Key
+		want    string
+	}{
+		"limiter":                 {(*penstock.Limiter)(nil), ByIP(), "the limiter is nil; check the error of penstock.New"},
+		"limiter without a key":   {(*penstock.Limiter)(nil), Key{}, "the limiter is nil; check the error of penstock.New"},
+		"decider":                 {(*nilDecider)(nil), Key{}, "the decider is a nil *httplimit.nilDecider; check the error"},
+		"function with an engine": {newEngine(t, "rules: []"), ByFunc(nil), "the key function is nil"},
+	} {
+		_, err := New(test.decider, Options{ReaderOptions: ReaderOptions{Key: test.key}})
+		if !errors.Is(err, penstock.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want a word of %s", name, err, test.want)
+		}
+	}
+}
+
+// OnError gets what the client is not told: the causes of rejections.
+func TestOnErrorGetsCauses(t *testing.T) {
+	cause := errors.New("db down")
+	rejected := &RequestError{Status: 403, Detail: "no"}
+	for name, test := range map[string]struct {
+		err    error
+		status int
+		told   string // to OnError
+	}{
+		"an error":                    {cause, 400, "db down"},
+		"a rejection":                 {rejected, 403, ""},
+		"a rejection with a cause":    {&RequestError{Status: 503, Detail: "no", Err: cause}, 503, "db down"},
+		"a rejection that is wrapped": {fmt.Errorf("user 5: %w", rejected), 403, "user 5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []error
+			l, err := New(newFrontDoor(t, penstock.PerHour(1)), Options{
+				ReaderOptions: ReaderOptions{Key: ByFunc(func(*http.Request) (string, error) { return "", test.err })},
+				OnError:       func(_ *http.Request, err error) { told = append(told, err) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec := served(l.Wrap(ok), request("/")); rec.Code != test.status || strings.Contains(rec.Body.String(), "db down") {
+				t.Errorf("%d %s", rec.Code, rec.Body)
+			}
+			if test.told == "" {
+				if len(told) > 0 {
+					t.Errorf("told %v", told)
+				}
+				return
+			}
+			if len(told) != 1 || !errors.Is(told[0], test.err) || !strings.Contains(told[0].Error(), test.told) {
+				t.Errorf("told %v, want %v", told, test.err)
+			}
+		})
 	}
 }
 

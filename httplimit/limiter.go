@@ -28,7 +28,8 @@ type Options struct {
 	MaxHeldBytes int64
 
 	// OnError gets the decider's errors. They do not change the verdict, which already follows the failure
-	// policies.
+	// policies. It also gets each [*RequestError] that has a cause, such as the error of a function passed to
+	// [ByFunc] or set as Claims: the client is not told the cause.
 	OnError func(*http.Request, error)
 }
 
@@ -96,6 +97,9 @@ func (l *Limiter) Wrap(next http.Handler) http.Handler {
 // admit decides the request, and answers it if it must not proceed.
 func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *requestState) bool {
 	if err := l.reader.Read(req, &t.call); err != nil {
+		if bad := (*RequestError)(nil); !errors.As(err, &bad) || bad.Err != nil {
+			l.onError(req, err)
+		}
 		l.writer.Refuse(rw, req, err)
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -91,6 +92,9 @@ type Reader struct {
 // NewReaderFor returns a reader of requests for a decider. It reads the attributes that the decider knows of,
 // and fails if the decider reads one that the reader cannot provide: see [attribute.Checker].
 func NewReaderFor(d penstock.Decider, o ReaderOptions) (*Reader, error) {
+	if err := checkNil(d); err != nil {
+		return nil, err
+	}
 	if s, ok := d.(interface{ Sources() []attribute.Source }); ok {
 		o.Sources = s.Sources
 	}
@@ -109,6 +113,20 @@ func NewReaderFor(d penstock.Decider, o ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
+const nilLimiter = "the limiter is nil; check the error of penstock.New"
+
+// checkNil rejects a decider that is a nil pointer, as it is if the error of a constructor was ignored. A nil
+// interface passes: a reader by itself needs no decider.
+func checkNil(d penstock.Decider) error {
+	if v := reflect.ValueOf(d); v.Kind() != reflect.Pointer || !v.IsNil() {
+		return nil
+	}
+	if _, ok := d.(*penstock.Limiter); ok {
+		return fmt.Errorf("%w: %s", penstock.ErrInvalid, nilLimiter)
+	}
+	return fmt.Errorf("%w: the decider is a nil %T; check the error of the function that returned it", penstock.ErrInvalid, d)
+}
+
 // checkAttribute returns an error if requests never have an attribute. The error says why, and what to do
 // about it.
 func (r *Reader) checkAttribute(name string, from *attribute.Source) error {
@@ -116,7 +134,7 @@ func (r *Reader) checkAttribute(name string, from *attribute.Source) error {
 	case slices.Contains(alwaysThere, name), name == penstock.KeyAttribute && o.Key.isSet():
 		return nil
 	case name == penstock.KeyAttribute && from == nil:
-		return fmt.Errorf("no request has the attribute %q: set ReaderOptions.Key, for example to httplimit.ByIP()", name)
+		return fmt.Errorf("no request has the attribute %q: set ReaderOptions.Key, for example to ByIP()", name)
 	case from == nil:
 		return fmt.Errorf("no request has the attribute %q: say in the rules where it comes from, for example attributes: {%s: {header: X-%s}}", name, name, name)
 	case from.Claim != "" && o.Claims == nil:
@@ -139,9 +157,9 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 	}
 	o.TrustedProxies = slices.Concat(o.TrustedProxies, o.Key.proxies)
 	r := &Reader{options: o, proxyHeader: proxyHeaderOf(o.ProxyHeader), idHeader: textproto.CanonicalMIMEHeaderKey(o.IDHeader)}
-	var errs []error
+	errs := o.Key.validate()
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for _, name := range append([]string{o.IDHeader, o.ProxyHeader}, o.Key.headers...) {
+	for _, name := range []string{o.IDHeader, o.ProxyHeader} {
 		if !isToken(name) {
 			fail("%.64q is not the name of a header", name)
 		}
