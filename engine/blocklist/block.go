@@ -69,6 +69,12 @@ func (b *Block) Validate() error {
 	return errors.Join(errs...)
 }
 
+// IsNetwork reports whether a value is an address or a network.
+func IsNetwork(value string) bool {
+	_, ok := networkOf(value)
+	return ok
+}
+
 // Canonical returns the form in which values are compared: an address or a network has one form, everything else is
 // itself.
 func Canonical(value string) string {

@@ -143,6 +143,8 @@ func (q *requestInput) block(mistakes *wire.FieldErrors) *blocklist.Block {
 	b.Attribute, b.Value = call.Attributes[0].Name, blocklist.Canonical(call.Attributes[0].Value)
 	if b.Value == "" {
 		mistakes.Add(fmt.Sprintf("attributes.%.32s", b.Attribute), "is empty")
+	} else if b.Attribute == "ip" && !blocklist.IsNetwork(b.Value) {
+		mistakes.Add("attributes.ip", "%.64q is not an address or a network, for example 198.51.100.7 or 198.51.100.0/24", b.Value)
 	}
 	return b
 }

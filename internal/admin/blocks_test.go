@@ -91,6 +91,8 @@ func TestBlockRefusals(t *testing.T) {
 		"must be one attribute":           object("attributes", map[string]string{"ip": "198.51.100.7", "user": "u1"}, "duration", "1h", "reason", "x"),
 		"got 0":                           object("attributes", map[string]string{}, "duration", "1h", "reason", "x"),
 		"attributes.ip":                   object("attributes", map[string]string{"ip": ""}, "duration", "1h", "reason", "x"),
+		`\"1.2.3.999\" is not an address`: object("attributes", map[string]string{"ip": "1.2.3.999"}, "duration", "1h", "reason", "x"),
+		`1.2.3.4/33\" is not an address`:  object("attributes", map[string]string{"ip": "1.2.3.4/33"}, "duration", "1h", "reason", "x"),
 		"from 1s to 30d":                  object("attributes", ip, "duration", "31d", "reason", "x"),
 		`invalid duration \"\"`:           object("attributes", ip, "reason", "x"),
 		"the reason, for other operators": object("attributes", ip, "duration", "1h", "reason", "  "),
