@@ -137,6 +137,9 @@ func refusal(answer *http.Response, text []byte) error {
 	if !strings.HasPrefix(answer.Header.Get("Content-Type"), problem.MediaType) || json.Unmarshal(text, &p) != nil || p.Code == "" {
 		return fmt.Errorf("the admin API returned %s; is --server the address of listen.admin?", answer.Status)
 	}
+	if answer.StatusCode == http.StatusUnauthorized { // says nothing about what was asked
+		return fmt.Errorf("%s://%s: %s; check PENSTOCK_TOKEN and --server", answer.Request.URL.Scheme, answer.Request.URL.Host, p.Detail)
+	}
 	if answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {
 		return errors.New(p.Detail)
 	}

@@ -86,7 +86,7 @@ per-user: 1 strike, 0 bans so far
 			if err := json.Unmarshal([]byte(out), &listed); err != nil || code != exitYes || len(listed.Keys) != 1 || listed.Keys[0].Key["user"] != "u1" {
 				t.Errorf("list: %d %v %s %s", code, err, out, errs)
 			}
-			if _, out, errs := p.keys(t, "list", "per-user"); !strings.Contains(out, `user="u1"`) || !strings.HasPrefix(out, "SUBJECT") || errs != "1 caller\n" {
+			if _, out, errs := p.keys(t, "list", "per-user"); !strings.Contains(out, `user="u1"`) || !strings.HasPrefix(out, "SUBJECT") || errs != "1 key\n" {
 				t.Errorf("got:\n%s%s", out, errs)
 			}
 			says("reset  site  [] (one for all)\n", "reset", "--rule", "site")
@@ -104,7 +104,7 @@ func TestKeysRefused(t *testing.T) {
 		{[]string{"show", "colour=red"}, exitNo, "no rule has a key of these attributes"},
 		{[]string{"list", "nonsense"}, exitNo, `there is no rule "nonsense"`},
 		{[]string{"ban", "--rule", "site", "--for", "1h"}, exitNo, "add a penalty to a rule"},
-		{[]string{"show", "user=u1", "--token", "nonsense"}, exitNo, "unknown token"},
+		{[]string{"show", "user=u1", "--token", "nonsense"}, exitFailed, "unknown token"},
 		{[]string{"reset", "user=u1", "--token", "0123456789abcdef"}, exitNo, "requires the role operator, yours is viewer"},
 		{[]string{"show", "user=u1", "--token", "0123456789abcdef"}, exitNo, "requires the role operator, yours is viewer"},
 		{[]string{"list", "site", "--token", "0123456789abcdef"}, exitYes, ""},

@@ -45,7 +45,7 @@ The command scans the whole store page by page, without blocking it.`,
 }
 
 func (a *app) tellKeys(found *admin.Keys, note string) error {
-	return a.tellPages(found, "SUBJECT\tKEY", spelling.Count(len(found.Keys), "caller")+note, func(table io.Writer) {
+	return a.tellPages(found, "SUBJECT\tKEY", spelling.Count(len(found.Keys), "key")+note, func(table io.Writer) {
 		for _, k := range found.Keys {
 			who := "?"
 			if k.Key != nil {

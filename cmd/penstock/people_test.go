@@ -73,7 +73,7 @@ func TestUsersAndTokensCommands(t *testing.T) {
 					says(exitYes, "", "revoked", "tokens", "revoke", one.ID)
 				}
 			}
-			says(exitNo, "", "unknown token", "status", "--token", deploy)
+			says(exitFailed, "", "unknown token", "status", "--token", deploy)
 			says(exitNo, "", "does not exist", "tokens", "revoke", "none1234")
 			says(exitYes, "", "bob is removed", "users", "remove", "bob")
 			says(exitNo, "", "does not exist", "users", "remove", "bob")
