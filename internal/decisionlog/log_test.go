@@ -126,7 +126,7 @@ func TestSampled(t *testing.T) {
 		}
 		want := []string{
 			"allowed <nil> <nil>", "denied <nil> <nil>", "denied 10 <nil>", "denied 100 <nil>",
-			"allowed, in all <nil> 3", "denied, in all <nil> 250",
+			"allowed, total <nil> 3", "denied, total <nil> 250",
 			"denied <nil> <nil>",
 		}
 		if diff := cmp.Diff(want, lines); diff != "" {
@@ -246,7 +246,7 @@ func TestCauses(t *testing.T) {
 		want := []string{
 			"the store failed timeout per-user <nil> 3 <nil>", "the store failed timeout per-user 10 3 <nil>", "the store failed timeout per-user 100 3 <nil>",
 			"the store failed oom per-user <nil> 3 <nil>",
-			"the store failed, in all oom <nil> <nil> <nil> 2", "the store failed, in all timeout <nil> <nil> <nil> 151",
+			"the store failed, total oom <nil> <nil> <nil> 2", "the store failed, total timeout <nil> <nil> <nil> 151",
 		}
 		if diff := cmp.Diff(want, lines); diff != "" {
 			t.Error("(-want +got):\n" + diff)

@@ -111,7 +111,7 @@ func (l *Log) summary() {
 		for _, rule := range slices.Sorted(maps.Keys(taken)) {
 			for k := range kinds {
 				if n := taken[rule][k].Load(); n > 1 {
-					l.options.Log.LogAttrs(context.Background(), k.level(), k.String()+", in all",
+					l.options.Log.LogAttrs(context.Background(), k.level(), k.String()+", total",
 						slog.String(k.of(), rule), slog.Int64("count", n), slog.Float64("within_seconds", l.options.Every.Seconds()))
 				}
 			}
