@@ -26,13 +26,13 @@ func (s *Server) Greet(w io.Writer) {
 		default:
 			address = "http://" + address
 		}
-		fmt.Fprintf(w, "  %-8s %s\n", d.name, address)
+		fmt.Fprintf(w, "  %-8s %s%s\n", d.name, address, d.reach())
 	}
 	if s.probes != nil {
-		fmt.Fprintf(w, "  health   http://%s\n", s.probes.address())
+		fmt.Fprintf(w, "  health   http://%s%s\n", s.probes.address(), s.probes.reach())
 	}
 	if s.scrapes != nil {
-		fmt.Fprintf(w, "  metrics  http://%s\n", s.scrapes.address())
+		fmt.Fprintf(w, "  metrics  http://%s%s\n", s.scrapes.address(), s.scrapes.reach())
 	}
 	if s.admin != nil {
 		s.greetAdmin(w)
@@ -46,7 +46,7 @@ func (s *Server) greetAdmin(w io.Writer) {
 	if s.config.Admin.TLS.Certificate != "" {
 		scheme = "https"
 	}
-	fmt.Fprintf(w, "  admin    %s://%s\n", scheme, s.admin.address())
+	fmt.Fprintf(w, "  admin    %s://%s%s\n", scheme, s.admin.address(), s.admin.reach())
 	switch {
 	case s.newToken:
 		fmt.Fprintf(w, "  token    %s (shown once, kept in %s)\n", s.token, s.config.AdminTokenFile())

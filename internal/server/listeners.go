@@ -58,6 +58,14 @@ func (d *endpoint) address() string {
 	return at.String()
 }
 
+// reach says that other machines reach the endpoint at every address of this one, if they do.
+func (d *endpoint) reach() string {
+	if at, ok := d.listener.Addr().(*net.TCPAddr); ok && at.IP.IsUnspecified() {
+		return " (on all interfaces)"
+	}
+	return ""
+}
+
 // openTokens sets up the verification of tokens in requests, if keys are configured.
 func (s *Server) openTokens(context.Context) error {
 	t := &s.config.JWT
