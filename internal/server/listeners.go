@@ -261,9 +261,18 @@ func (s *Server) serveHTTP(server *http.Server, linger time.Duration) serve {
 			for end := time.Now().Add(linger); open.Load() > 0 && ctx.Err() == nil && time.Now().Before(end); {
 				time.Sleep(5 * time.Millisecond)
 			}
-			return errors.Join(server.Shutdown(ctx), server.Close())
+			return errors.Join(unlessClosed(server.Shutdown(ctx)), unlessClosed(server.Close()))
 		})
 	}
+}
+
+// unlessClosed drops the error of closing a listener twice: the server closes it once more if its goroutine that accepts
+// connections has not noticed yet.
+func unlessClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // countConnections returns the number of the server's open connections.
