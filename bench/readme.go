@@ -51,6 +51,7 @@ var comparisons = []comparison{
 	{"memory, one key, one core", "memory", "Nanoseconds per decision", "hot, 1 core", bucket, nil},
 	{"memory, one key, two cores", "memory", "Nanoseconds per decision", "hot, 2 core", bucket, nil},
 	{"memory, one key, denied, one core", "memory", "Nanoseconds per decision", "hot denied, 1 core", bucket, nil},
+	{"memory, one key, two limits, one core", "memory", "Nanoseconds per decision", "hot, 1 core", "penstock two limits per call", []string{"sethvargo/go-limiter, two limits, one after the other"}},
 	{"memory, a million keys (Zipf), one core", "memory", "Nanoseconds per decision", "zipf, 1 core", bucket, nil},
 	{"memory, a million keys (uniform), one core", "memory", "Nanoseconds per decision", "uniform, 1 core", bucket, nil},
 	{"memory, a million keys (uniform), two cores", "memory", "Nanoseconds per decision", "uniform, 2 core", bucket, nil},

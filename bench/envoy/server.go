@@ -69,7 +69,7 @@ func contestants(bin string) []contestant {
 // notes describe the configurations of the contestants.
 var notes = []string{
 	"Load, servers and Redis share this machine's processors: rates say less than processor time. Each server is built with the versions of libraries that its own module asks for.",
-	"Penstock: rules.envoy_ratelimit, everything else as it comes, but that it waits for Redis as long as the other does rather than count by itself after 50 ms. It also answers with RateLimit headers and, when it denies, with a body; a row is without headers. It always remembers for up to a minute what is over its limit.",
+	"Penstock: rules.envoy_ratelimit, everything else as it comes, but that it waits for Redis as long as the other does rather than count by itself after 50 ms. It also answers with RateLimit headers and, when it denies, with a body; a row is without headers. It always remembers for up to a minute what is over its limit; before each measurement, every contestant is asked about each denied key once.",
 	"envoyproxy/ratelimit: as it comes, without statsd. Its REDIS_PIPELINE_WINDOW has no effect on a single Redis in this version (each request is one pipeline of INCRBY and EXPIRE), so that connections are what can be tuned: a row has 64 instead of 10. The local cache remembers keys that are over their limit, so that Redis is not asked again; it has 128 MiB.",
 }
 

@@ -60,6 +60,7 @@ const (
 	FourTrips  = "four round trips"
 	OurLog     = "penstock sliding_window_log 100"
 	OurTwo     = "penstock two limits per call"
+	TheirTwo   = "sethvargo/go-limiter, two limits, one after the other"
 	OurThree   = "penstock three limits per call"
 	OurCounter = "penstock sliding_window_counter"
 )

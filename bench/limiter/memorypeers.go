@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ func peersInMemory() []Contestant {
 		{Name: "x/time/rate, sync.Map", Role: report.Peer, Open: openRateSyncMap},
 		{Name: "juju/ratelimit, sharded map", Role: report.Peer, Open: openJuju},
 		{Name: "sethvargo/go-limiter", Role: report.Peer, Open: openSethvargo},
+		{Name: TheirTwo, Role: report.Peer, Open: openSethvargoTwice},
 		{Name: "throttled memstore", Role: report.Peer, Open: openThrottled},
 		{Name: "ulule/limiter", Role: report.Peer, Open: openUlule},
 	}
@@ -99,6 +101,28 @@ func openSethvargo(_ context.Context, _ string, l Limit) (lab.Limiter, error) {
 			return allowed, err
 		},
 		close: func() error { return store.Close(context.Background()) },
+	}, nil
+}
+
+// openSethvargoTwice has two limits, the second for a day. If the second denies, the first has been charged.
+func openSethvargoTwice(ctx context.Context, addr string, l Limit) (lab.Limiter, error) {
+	first, err := openSethvargo(ctx, addr, l)
+	if err != nil {
+		return nil, err
+	}
+	second, err := openSethvargo(ctx, addr, Limit{Count: l.Count, Window: 24 * time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	takeFirst, takeSecond := first.Caller(), second.Caller()
+	return simple{
+		take: func(ctx context.Context, key string) (bool, error) {
+			if allowed, err := takeFirst(ctx, key); err != nil || !allowed {
+				return false, err
+			}
+			return takeSecond(ctx, key)
+		},
+		close: func() error { return errors.Join(first.Close(), second.Close()) },
 	}, nil
 }
 

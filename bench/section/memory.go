@@ -93,6 +93,9 @@ func memorySection(size Sizes, elapsed, cpu report.Samples) report.Section {
 		} else {
 			ratio(limiter.Headline, 1)
 		}
+		if c.limit == limiter.Roomy {
+			s.Goals = append(s.Goals, report.AtLeast("memory: two limits at once vs "+limiter.TheirTwo+", "+c.name, 1, t.Value(limiter.TheirTwo, i)/t.Value(limiter.OurTwo, i), "×"))
+		}
 		if c.pattern == limiter.Hot && c.limit == limiter.Roomy && c.procs == 1 {
 			s.Goals = append(s.Goals, report.AtMost("memory: "+c.name, 60, t.Value(limiter.Headline, i), " ns"))
 		}
