@@ -266,8 +266,8 @@ func (s *Server) serveHTTP(server *http.Server, linger time.Duration) serve {
 	}
 }
 
-// unlessClosed drops the error of closing a listener twice: the server closes it once more if its goroutine that accepts
-// connections has not noticed yet.
+// unlessClosed drops the error of closing a listener twice: the server closes it once more if its goroutine that
+// accepts connections has not noticed yet.
 func unlessClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil
