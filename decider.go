@@ -148,23 +148,10 @@ func (v *Verdict) Add(l LimitVerdict) (speaks bool) {
 // include is Add for a limit that is not listed.
 func (v *Verdict) include(rule string, d *Decision) (speaks bool) {
 	v.Delay = max(v.Delay, d.Delay)
-	if speaks = v.Rule == "" || v.isStricter(d); speaks {
+	if speaks = v.Rule == "" || d.IsStricter(&v.Decision, v.Allowed); speaks {
 		v.Rule, v.Decision = rule, *d
 	}
 	return speaks
-}
-
-// isStricter reports whether to tell the client d rather than the verdict's current decision.
-func (v *Verdict) isStricter(d *Decision) bool {
-	switch {
-	case v.Allowed:
-		return d.Remaining < v.Decision.Remaining
-	case d.Allowed || v.Decision.Allowed:
-		return !d.Allowed && v.Decision.Allowed
-	case d.RetryAfter == Never || v.Decision.RetryAfter == Never:
-		return v.Decision.RetryAfter != Never
-	}
-	return d.RetryAfter > v.Decision.RetryAfter
 }
 
 // Reason says why a verdict is what it is.

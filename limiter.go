@@ -161,7 +161,7 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
 	if l.single == nil {
 		if l.several != nil {
-			if d, ok := l.takeSeveral(ctx, key, cost); ok {
+			if d, ok := l.several.Take(ctx, key, cost); ok {
 				return d, nil
 			}
 		}
@@ -174,7 +174,8 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision,
 	m := l.meters[0]
 	m.ReportFixed(&d, st, r, cost, 0)
 	if m.Kind == algorithm.KindLeaky {
-		correct(&algorithm.Charge{Meter: m, Cost: cost}, &d)
+		charge := algorithm.Charge{Meter: m, Cost: cost}
+		charge.Correct(&d)
 	}
 	return d, nil
 }

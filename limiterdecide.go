@@ -17,13 +17,12 @@ type limiterWork struct {
 	ticket  storage.Ticket
 	group   [1]storage.Group
 	charges []algorithm.Charge
-	results []algorithm.Result
 	outcome storage.Outcome
 	verdict Verdict
 }
 
 func newLimiterWork(meters []*algorithm.Meter) *limiterWork {
-	w := &limiterWork{charges: make([]algorithm.Charge, len(meters)), results: make([]algorithm.Result, len(meters))}
+	w := &limiterWork{charges: make([]algorithm.Charge, len(meters))}
 	for i, m := range meters {
 		w.charges[i].Meter = m
 	}
@@ -83,7 +82,7 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 		v.Quality = QualityLeased
 	}
 	for i := range out.Decisions {
-		correct(&w.charges[i], &out.Decisions[i])
+		w.charges[i].Correct(&out.Decisions[i])
 	}
 	l.report(v, l.meters, out.Decisions)
 	if nonce := out.Groups[0].Nonce; nonce != 0 {
@@ -91,25 +90,6 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 		v.ReservedFor = l.openFor(w.group[0].Reserve)
 	}
 	return nil
-}
-
-// takeSeveral is Take for several limits without a ticket, if the store can decide this request so.
-func (l *Limiter) takeSeveral(ctx context.Context, key string, cost int64) (d Decision, ok bool) {
-	w := l.work()
-	defer l.works.Put(w)
-	results := w.results
-	now, ok := l.several.Take(ctx, key, cost, results)
-	if !ok {
-		return d, false
-	}
-	var v Verdict
-	v.settle(results[0].Taken, now)
-	for i, m := range l.meters {
-		m.ReportTo(&d, now, &results[i])
-		correct(&algorithm.Charge{Meter: m, Cost: cost}, &d)
-		v.include(l.name, &d)
-	}
-	return v.decision(), true
 }
 
 // takeTicket is Take with a ticket. It does not list the limits, as decide does.
@@ -127,7 +107,7 @@ func (l *Limiter) takeTicket(ctx context.Context, key string, cost int64) (Decis
 	v.Reset()
 	v.settle(out.Allowed, out.Now)
 	for i := range out.Decisions {
-		correct(&w.charges[i], &out.Decisions[i])
+		w.charges[i].Correct(&out.Decisions[i])
 		v.include(l.name, &out.Decisions[i])
 	}
 	return v.decision(), nil
@@ -153,7 +133,7 @@ func (l *Limiter) decideSingle(ctx context.Context, key string, c *Call, v *Verd
 	var d Decision
 	charge := algorithm.Charge{Meter: l.meters[0], Cost: c.Cost}
 	charge.Meter.ReportFixed(&d, st, r, c.Cost, c.MaxDelay)
-	correct(&charge, &d)
+	charge.Correct(&d)
 	v.settle(d.Allowed, r.Now)
 	l.report(v, l.meters, []Decision{d})
 	return nil
@@ -164,13 +144,6 @@ func (v *Verdict) settle(allowed bool, now Instant) {
 	v.Allowed, v.Now, v.Reason = allowed, now, ReasonOK
 	if !allowed {
 		v.Reason = ReasonOverLimit
-	}
-}
-
-// correct tells a client that cannot wait that nothing is left: what is left is not available to it now.
-func correct(c *algorithm.Charge, d *Decision) {
-	if c.CannotWait(d) {
-		d.Remaining = 0
 	}
 }
 

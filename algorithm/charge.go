@@ -27,3 +27,10 @@ func (c *Charge) TakesPermit() bool { return c.Meter.Kind == KindLeases && c.Cos
 func (c *Charge) CannotWait(d *Decision) bool {
 	return c.Meter.Kind == KindLeaky && !d.Allowed && c.Cost <= d.Remaining && d.RetryAfter != Never
 }
+
+// Correct tells a client that cannot wait that nothing is left: what is left is not available to it now.
+func (c *Charge) Correct(d *Decision) {
+	if c.CannotWait(d) {
+		d.Remaining = 0
+	}
+}

@@ -21,6 +21,20 @@ type Decision struct {
 	Receipt Receipt // what was charged, to give it back; zero if nothing was
 }
 
+// IsStricter reports whether d rather than other is what the client of a request is told: of the limits that deny, the
+// one with the longest wait; of an allowed request, the one with the least left.
+func (d *Decision) IsStricter(other *Decision, allowed bool) bool {
+	switch {
+	case allowed:
+		return d.Remaining < other.Remaining
+	case d.Allowed || other.Allowed:
+		return !d.Allowed && other.Allowed
+	case d.RetryAfter == Never || other.RetryAfter == Never:
+		return other.RetryAfter != Never
+	}
+	return d.RetryAfter > other.RetryAfter
+}
+
 // A Receipt says what a charge took.
 type Receipt struct {
 	Fingerprint uint64 // of the meter that was charged

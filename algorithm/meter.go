@@ -240,12 +240,28 @@ func (m *Meter) Weigh(s State, now Instant, cost int64, maxDelay time.Duration) 
 // TakeFixed decides a single charge on a fixed-size state: it does what Weigh, Charge or ChargeDenied, and Clear do one
 // after the other. write means that the store must keep the state.
 func (m *Meter) TakeFixed(s State, now Instant, cost int64, maxDelay time.Duration) (_ State, r FixedResult, write, repaired bool) {
-	if m.Kind == KindBucket && s.At <= now && cost <= m.Capacity && !m.CountDenied { // the most common case, in one go
-		used := m.missingAt(s, now)
-		if after := used + cost*m.Ticks; after <= m.Full {
-			return State{At: now, Used: after}, FixedResult{Now: now, Clear: m.bucketClear(now, after), Passes: true}, cost != 0, false
+	if s.At <= now && cost <= m.Capacity && !m.CountDenied { // the most common cases, in one go
+		switch m.Kind {
+		case KindBucket:
+			used := m.missingAt(s, now)
+			if after := used + cost*m.Ticks; after <= m.Full {
+				return State{At: now, Used: after}, FixedResult{Now: now, Clear: m.bucketClear(now, after), Passes: true}, cost != 0, false
+			}
+			return State{At: now, Used: used}, FixedResult{Now: now, Clear: m.bucketClear(now, used)}, false, false
+		case KindWindow:
+			start := now - now%Instant(m.Window)
+			if s.At < start {
+				s = State{At: start}
+			}
+			r.Now, r.Clear = now, start+Instant(m.Window)
+			if r.Passes = s.Used+cost <= m.Count; r.Passes {
+				s.Used += cost
+			}
+			if s.Used <= 0 {
+				r.Clear = now
+			}
+			return s, r, r.Passes && cost != 0, false
 		}
-		return State{At: now, Used: used}, FixedResult{Now: now, Clear: m.bucketClear(now, used)}, false, false
 	}
 	s, r.Passes, repaired = m.Weigh(s, now, cost, maxDelay)
 	switch {

@@ -47,6 +47,16 @@ func (sh *shard) coolDown() {
 	}
 }
 
+// noteCharge notes that a key was charged in the table. If it is the second time in a row, the slots at its place are
+// no longer fetched ahead: they would be taken away from the processor that has the lock.
+func (sh *shard) noteCharge(k key) {
+	if h := &sh.hot; h.last != k.name {
+		h.last = k.name
+	} else if sh.hotPlace.Load() != k.place {
+		sh.hotPlace.Store(k.place)
+	}
+}
+
 // warmUp notes that the key of a slot was charged, and makes the slot hot if it is the second time in a row.
 func (sh *shard) warmUp(s *slot) *slot {
 	h := &sh.hot

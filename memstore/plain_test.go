@@ -218,7 +218,7 @@ func TestSeveralChargesAreDecidedAlike(t *testing.T) {
 			for _, i := range random.Perm(len(all))[:2+random.IntN(maxSeveral-1)] {
 				some = append(some, all[i])
 			}
-			several := without.Several(without, rule, some)
+			several := without.Several(without, rule, some).(*severalRule)
 			for call := range 300 {
 				time.Sleep(time.Duration(random.Int64N(int64(4 * time.Second))))
 				synctest.Wait() // both janitors have done what they do by now
@@ -228,8 +228,8 @@ func TestSeveralChargesAreDecidedAlike(t *testing.T) {
 					ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, algorithm.Charge{Meter: m, Cost: cost})
 				}
 				var out, want storage.Outcome
-				results := make([]algorithm.Result, len(some))
-				now, ok := several.Take(t.Context(), key, cost, results)
+				var results [maxSeveral]severalResult
+				now, taken, ok := several.decide(t.Context(), key, cost, &results)
 				if !ok {
 					if err := without.takeMany(ticket, &out); err != nil {
 						t.Fatal(err)
@@ -238,8 +238,9 @@ func TestSeveralChargesAreDecidedAlike(t *testing.T) {
 				if err := through.takeMany(ticket, &want); err != nil {
 					t.Fatal(err)
 				}
-				for i, m := range some {
-					if ok && (m.Report(now, results[i]) != want.Decisions[i] || results[i].State != want.States[i] || now != want.Now) {
+				for i := range some {
+					var d algorithm.Decision
+					if several.report(&d, i, now, cost, taken, &results[i]); ok && (d != want.Decisions[i] || results[i].state != want.States[i] || now != want.Now || taken != want.Allowed) {
 						t.Fatalf("seed %d, call %d: %+v at %d, through a workspace %+v", seed, call, results, now, want)
 					}
 				}
@@ -275,10 +276,10 @@ func TestSeveralNeedsATicket(t *testing.T) {
 		t.Fatal(err)
 	}
 	small := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 9, Window: time.Second})
-	if _, ok := s.Several(s, rule, []*algorithm.Meter{small}).Take(t.Context(), "large", 1, make([]algorithm.Result, 1)); ok {
+	if _, ok := s.Several(s, rule, []*algorithm.Meter{small}).Take(t.Context(), "large", 1); ok {
 		t.Error("a counter that was large was decided")
 	}
-	several, results := s.Several(s, rule, fixed[:2]), make([]algorithm.Result, 2)
+	several := s.Several(s, rule, fixed[:2])
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, test := range []struct {
@@ -296,7 +297,7 @@ func TestSeveralNeedsATicket(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := contents(s)
-		if _, ok := several.Take(test.ctx, test.key, test.cost, results); ok || !reflect.DeepEqual(before, contents(s)) {
+		if _, ok := several.Take(test.ctx, test.key, test.cost); ok || !reflect.DeepEqual(before, contents(s)) {
 			t.Errorf("%q, %d was decided", test.key, test.cost)
 		}
 	}

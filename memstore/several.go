@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/storage"
@@ -30,37 +31,108 @@ func (s *Store) Several(self storage.Store, rule storage.RuleHasher, meters []*a
 	return &severalRule{s, meters, rule}
 }
 
+// severalResult is the result of one of several charges.
+type severalResult struct {
+	state  algorithm.State
+	clear  algorithm.Instant
+	passes bool // the charge by itself passes
+}
+
 // Take implements [storage.Several].
-func (r *severalRule) Take(ctx context.Context, key string, cost int64, results []algorithm.Result) (now algorithm.Instant, ok bool) {
+func (r *severalRule) Take(ctx context.Context, key string, cost int64) (strictest algorithm.Decision, ok bool) {
+	var results [maxSeveral]severalResult
+	now, taken, ok := r.decide(ctx, key, cost, &results)
+	if !ok {
+		return strictest, false
+	}
+	var delay time.Duration
+	for i, m := range r.meters {
+		var d algorithm.Decision
+		r.report(&d, i, now, cost, taken, &results[i])
+		if charge := (algorithm.Charge{Meter: m, Cost: cost}); !taken {
+			charge.Correct(&d)
+		}
+		if delay = max(delay, d.Delay); i == 0 || d.IsStricter(&strictest, taken) {
+			strictest = d
+		}
+	}
+	strictest.Allowed, strictest.Delay = taken, delay
+	return strictest, true
+}
+
+// decide decides the charges in place. It reports false if one of them has no slot yet.
+func (r *severalRule) decide(ctx context.Context, key string, cost int64, results *[maxSeveral]severalResult) (now algorithm.Instant, taken, ok bool) {
 	if uint64(cost) > algorithm.MaxCount || ctx.Err() != nil {
-		return 0, false
+		return 0, false, false
 	}
 	s := r.store
 	low, high := r.rule.Words(key)
-	var charges [maxSeveral]plainCharge
 	first, number := keyOfWords(low, high, r.meters[0].Fingerprint, s.seed)
 	sh := &s.shards[number>>s.shift]
 	sh.fetch(first.place)
+	now = s.clock.now() // before the lock, for which others wait
+	var charges [maxSeveral]plainCharge
+	latest := algorithm.Instant(0)
 	sh.lock()
-	now = s.clock.now()
-	taken := true
 	for i, m := range r.meters {
 		k, _ := keyOfWords(low, high, m.Fingerprint, s.seed)
 		if !charges[i].find(sh, k) {
 			sh.unlock()
-			return 0, false
+			return 0, false, false
 		}
-		f := &results[i]
-		f.State, f.Passes = charges[i].weigh(m, now, cost, 0)
-		f.Cost = cost
-		taken = taken && f.Passes
+		latest = max(latest, charges[i].at())
 	}
-	for i, m := range r.meters {
-		c, f := &charges[i], &results[i]
-		f.Taken = taken
-		f.State = c.charge(m, cost, f.State, taken)
-		c.keep(m.Clear(f.State, now), false)
+	sh.noteCharge(first)
+	if latest > now {
+		now = s.clock.now() // the wait for the lock was long
+	}
+	if taken = r.pass(&charges, now, cost, results); !taken {
+		r.deny(&charges, now, cost, results)
 	}
 	sh.unlock()
-	return now, true
+	return now, taken, true
+}
+
+// pass carries out the charges if all of them pass, as most do. Otherwise it changes nothing and reports false.
+func (r *severalRule) pass(charges *[maxSeveral]plainCharge, now algorithm.Instant, cost int64, results *[maxSeveral]severalResult) bool {
+	for i, m := range r.meters {
+		c, r := &charges[i], &results[i]
+		before := unpack(m.Kind, c.at(), c.payload)
+		st, f, write, repaired := m.TakeFixed(before, now, cost, 0)
+		if !f.Passes {
+			return false
+		}
+		c.date, c.written = dateOf(before, st, repaired), write
+		r.state, r.clear, r.passes = st, f.Clear, true // a literal would be copied
+	}
+	for i, m := range r.meters {
+		c := &charges[i]
+		if c.written {
+			c.payload = pack(m.Kind, results[i].state)
+		}
+		c.keep(results[i].clear, false)
+	}
+	return true
+}
+
+// deny denies the charges, at least one of which does not pass.
+func (r *severalRule) deny(charges *[maxSeveral]plainCharge, now algorithm.Instant, cost int64, results *[maxSeveral]severalResult) {
+	for i, m := range r.meters {
+		c, f := &charges[i], &results[i]
+		c.written = false
+		f.state, f.passes = c.weigh(m, now, cost, 0)
+		f.state = c.charge(m, cost, f.state, false)
+		f.clear = m.Clear(f.state, now)
+		c.keep(f.clear, false)
+	}
+}
+
+// report fills in the decision of a meter.
+func (r *severalRule) report(d *algorithm.Decision, i int, now algorithm.Instant, cost int64, taken bool, f *severalResult) {
+	m := r.meters[i]
+	if taken {
+		m.ReportFixed(d, f.state, algorithm.FixedResult{Now: now, Clear: f.clear, Passes: true}, cost, 0)
+		return
+	}
+	m.ReportTo(d, now, &algorithm.Result{State: f.state, Cost: cost, Passes: f.passes})
 }

@@ -88,10 +88,10 @@ type SeveralStore interface {
 }
 
 // A Several decides charges of several meters under one rule, all of them or none, as Take does for a ticket that has
-// only these. It fills in a result for each meter and returns when it decided. If ok is false, it has changed nothing,
-// and this request needs a ticket.
+// only these. It returns the decision of the strictest, with the verdict on all of them and the longest delay. If ok is
+// false, it has changed nothing, and this request needs a ticket.
 type Several interface {
-	Take(ctx context.Context, key string, cost int64, results []algorithm.Result) (now algorithm.Instant, ok bool)
+	Take(ctx context.Context, key string, cost int64) (d algorithm.Decision, ok bool)
 }
 
 // A BatchStore decides many tickets in one function call, each by itself, faster than one by one.
