@@ -82,7 +82,7 @@ func rehearseRules(ctx context.Context, c *config.Config, connect bool) (found r
 		return found, nil
 	}
 	d := &doctor{Options: Options{Config: c, Timeout: connectTimeout}}
-	_, found.snapshot = d.readRules(ctx)
+	_, _, found.snapshot = d.readRules(ctx)
 	for _, f := range d.report.findings {
 		switch f.Level {
 		case levelFail:

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
+	"github.com/penstock-io/penstock/internal/server"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/internal/xdsconfig"
 	"github.com/penstock-io/penstock/rules"
@@ -22,32 +23,38 @@ import (
 
 // examineRules checks the rules at their origin and where they are published. It returns them, or nil.
 func (d *doctor) examineRules(ctx context.Context) *rules.Snapshot {
-	text, found := d.readRules(ctx)
-	if text == nil {
-		d.examineCopy(nil)
-		d.examineRunning(ctx, nil)
-		return nil
+	origin, text, found := d.readRules(ctx)
+	if origin != "" {
+		d.examineCopy(origin, text)
 	}
-	if !d.Config.Rules.IsEnvoy() {
-		d.examineCopy(text)
+	if text != nil && !d.Config.Rules.IsEnvoy() {
 		d.examinePublished(ctx, text)
 	}
 	d.examineRunning(ctx, text)
 	return found
 }
 
-// readRules reads and compiles the rules as a server would.
-func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
-	r := &d.report
-	origin, end, err := d.ruleOrigin()
+// readRules reads and compiles the rules as a server would. It returns the name of their origin, or "" if the
+// configuration of the origin is invalid.
+func (d *doctor) readRules(ctx context.Context) (origin string, text *live.Text, found *rules.Snapshot) {
+	from, end, err := d.ruleOrigin()
 	if err != nil {
-		r.fail("origin", "docs/reference/configuration.md, rules", "%v", err)
-		return nil, nil
-	}
-	if origin == nil {
-		return nil, nil
+		d.report.fail("origin", "docs/reference/configuration.md, rules", "%v", err)
+		return "", nil, nil
 	}
 	defer end()
+	text, found = d.readOrigin(ctx, from)
+	return server.OriginName(from), text, found
+}
+
+func (d *doctor) readOrigin(ctx context.Context, origin live.Origin) (*live.Text, *rules.Snapshot) {
+	r := &d.report
+	if path, ok := strings.CutPrefix(string(d.Config.Rules.Database), "sqlite:"); ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			r.warn("origin", "create one with penstock rules apply rules.yaml, or serve --demo", "database %s does not exist yet: every request passes", path)
+			return nil, nil
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	text, err := origin.Read(ctx)
@@ -69,8 +76,7 @@ func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 	return text, d.compileRules(origin, text)
 }
 
-// ruleOrigin returns the origin of the rules and a function that closes it. It returns nil, and reports why, if the
-// database does not exist yet.
+// ruleOrigin returns the origin of the rules and a function that closes it.
 func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 	c := &d.Config.Rules
 	switch {
@@ -98,12 +104,6 @@ func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 			return nil, nil, err
 		}
 		return origin, origin.Close, nil
-	}
-	if path, ok := strings.CutPrefix(string(c.Database), "sqlite:"); ok {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			d.report.warn("origin", "create one with penstock rules apply rules.yaml, or serve --demo", "database %s does not exist yet: every request passes", path)
-			return nil, nil, nil
-		}
 	}
 	origin, err := ruledb.NewOrigin(string(c.Database), ruledb.Options{Patience: d.Timeout, AsItIs: true})
 	if err != nil {
@@ -141,10 +141,16 @@ func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapsh
 	return snapshot
 }
 
+// replaceCopy says how to get a copy of the configured origin.
+const replaceCopy = "start a server with this configuration once while the origin is up: it replaces the copy; if a server runs here with another configuration, give each its own data_dir"
+
 // examineCopy checks the copy that a start without the origin would use. text is nil if the origin has no rules
 // or could not be read.
-func (d *doctor) examineCopy(text *live.Text) {
-	r, path := &d.report, d.Config.InDataDir("rules.last-good")
+func (d *doctor) examineCopy(origin string, text *live.Text) {
+	r, path := &d.report, server.LastGoodFile(d.Config)
+	if path == "" {
+		return
+	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && d.Config.Rules.File != "" {
 		r.ok("last good", "no copy of the rules yet; they are in a local file")
@@ -156,16 +162,21 @@ func (d *doctor) examineCopy(text *live.Text) {
 		return
 	}
 	var kept *live.Text
+	var from string
 	var data []byte
 	if err == nil {
 		data, err = config.ReadFile(path, int64(live.MaxEncoded))
 	}
 	if err == nil {
-		kept, err = live.DecodeText(data)
+		kept, from, err = live.DecodeLastGood(data)
 	}
 	switch {
 	case err != nil:
 		r.fail("last good", "delete it; a server writes a new one", "%s is damaged: %v", path, err)
+	case from == "":
+		r.warn("last good", replaceCopy, "%s does not say where its rules come from: a server does not start with it while the origin is down", path)
+	case from != origin:
+		r.warn("last good", replaceCopy, "%s has rules of %s, not of %s: a server does not start with it while the origin is down", path, from, origin)
 	case text == nil:
 		r.ok("last good", "%s: %s, %s old; a server starts with it while the origin is down", path, versionOf(kept), age(info.ModTime()))
 	case text.Checksum() != kept.Checksum():

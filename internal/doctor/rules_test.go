@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,17 +22,70 @@ func TestDoctorOnFreshness(t *testing.T) {
 	b.golden("no_database", Healthy)
 	b.apply("10/1m", "")
 	b.apply("20/1m", "")
-	text, err := live.NewText(1, time.Time{}, rules.File{Name: "new.yaml", Data: []byte("rules: []")}).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.write("rules.last-good", string(text))
+	b.keepCopy("rules.last-good", "sqlite:"+filepath.Join(b.dir, "rules.db"))
 	b.golden("old_copy", Healthy)
-	b.write("rules.last-good", string(text[:40]))
+	b.write("rules.last-good", "penstock rules 1\nsha256:00")
 	if said, code := b.examine(); code != Unhealthy || !strings.Contains(said, "✗ last good") {
 		t.Errorf("a torn copy: outcome %d\n%s", code, said)
 	}
 }
+
+// A start during an outage does not use a copy of another origin.
+func TestDoctorOnACopyOfAnotherOrigin(t *testing.T) {
+	b := visit(t, "rules: {database: 'sqlite:rules.db'}\n")
+	database := "sqlite:" + filepath.Join(b.dir, "rules.db")
+	b.apply("10/1m", "")
+	for origin, want := range map[string]string{
+		"/etc/penstock/rules.yaml": `! last good +\S+ has rules of /etc/penstock/rules.yaml, not of ` + database + `: a server does not start with it`,
+		"":                         `! last good +\S+ does not say where its rules come from: a server does not start with it`,
+		database:                   `! last good +\S+ has version 1, \S+ old, but the origin has`,
+	} {
+		b.keepCopy("rules.last-good", origin)
+		if text, _ := b.examine(); !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("a copy of %q: it does not say %s:\n%s", origin, want, text)
+		}
+	}
+	if err := os.Remove(filepath.Join(b.dir, "rules.db")); err != nil {
+		t.Fatal(err)
+	}
+	for origin, want := range map[string]string{
+		"postgres": `! last good +\S+ has rules of postgres, not of ` + database,
+		database:   `✓ last good +\S+ version 1, \S+ old; a server starts with it`,
+	} {
+		b.keepCopy("rules.last-good", origin)
+		if text, _ := b.examine(); !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("without a database, a copy of %q: it does not say %s:\n%s", origin, want, text)
+		}
+	}
+}
+
+// keepCopy writes a last good copy of an origin. A copy without the name of one is what older versions wrote.
+func (b *testSetup) keepCopy(name, origin string) {
+	b.t.Helper()
+	text := live.NewText(1, time.Time{}, rules.File{Name: "new.yaml", Data: []byte("rules: []")})
+	if origin == "" {
+		data, err := text.Encode()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.write(name, string(data))
+		return
+	}
+	r, err := live.Follow(b.t.Context(), fixedOrigin{text}, live.Options{LastGood: filepath.Join(b.dir, name), OriginName: origin})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Close()
+}
+
+// A fixedOrigin always has the same rules.
+type fixedOrigin struct{ text *live.Text }
+
+func (o fixedOrigin) Read(context.Context) (*live.Text, error) { return o.text, nil }
+
+func (o fixedOrigin) Watch(ctx context.Context, _ func(), _ func(error)) { <-ctx.Done() }
+
+func (o fixedOrigin) String() string { return "fixed" }
 
 // Nodes without a database get the rules through Redis.
 func TestDoctorOnPublishedRules(t *testing.T) {

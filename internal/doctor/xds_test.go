@@ -23,6 +23,10 @@ func TestDoctorOnXDS(t *testing.T) {
 	if text, _ := b.examine(); !strings.Contains(text, fmt.Sprintf("xDS server %s (node default): 1 rule", m.Address)) {
 		t.Errorf("got\n%s", text)
 	}
+	b.keepCopy("xds.last-good", "xDS")
+	if text, _ := b.examine(); !strings.Contains(text, "! last good      "+b.dir+"/xds.last-good has version 1") {
+		t.Errorf("got\n%s", text)
+	}
 	push("2", 99)
 	if text, code := b.examine(); code != Unhealthy || !strings.Contains(text, "edge:") || !strings.Contains(text, "invalid rate limit unit '99'") {
 		t.Errorf("outcome %d\n%s", code, text)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/entitlement"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/ruledb"
@@ -46,17 +47,17 @@ func (s *Server) openRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	follow := live.Options{Interval: s.config.Rules.PollInterval, LastGood: s.config.InDataDir("rules.last-good"), Changed: s.rulesChanged}
+	follow := live.Options{Interval: s.config.Rules.PollInterval, LastGood: LastGoodFile(s.config), Changed: s.rulesChanged}
 	if s.config.Rules.IsEnvoy() {
-		follow.Read, follow.LastGood = s.config.Rules.Compiler(), "" // an existing copy is of other rules
+		follow.Read = s.config.Rules.Compiler()
 	}
 	s.rules = &ruleSource{compile: rules.Options{Secret: secret, MaxDelay: s.config.Gateway.MaxDelay}}
 	if s.rules.origin, err = s.openOrigin(ctx); err != nil {
 		return err
 	}
-	follow.Compile, follow.OriginName = s.rules.compile, originName(s.rules.origin)
+	follow.Compile, follow.OriginName = s.rules.compile, OriginName(s.rules.origin)
 	if source, ok := s.rules.origin.(*xdsconfig.Source); ok {
-		follow.Considered, follow.LastGood, follow.Timeout = source.Considered, s.xdsCopy(), xdsWait+5*time.Second
+		follow.Considered, follow.Timeout = source.Considered, xdsWait+5*time.Second
 	}
 	if s.rules.live, err = live.Follow(ctx, s.rules.origin, follow); err != nil {
 		return err
@@ -65,9 +66,21 @@ func (s *Server) openRules(ctx context.Context) error {
 	return s.openEntitlements(ctx)
 }
 
-// originName names an origin in the last good copy. A server is named by its kind only: its address and user may
+// LastGoodFile returns the file that keeps the rules served last, for a start while their origin is down. It is empty
+// for the files of envoyproxy/ratelimit, which have no copy.
+func LastGoodFile(c *config.Config) string {
+	switch {
+	case c.Rules.XDS.Server != "":
+		return c.InDataDir("xds.last-good")
+	case c.Rules.IsEnvoy():
+		return ""
+	}
+	return c.InDataDir("rules.last-good")
+}
+
+// OriginName names an origin in the last good copy. A server is named by its kind only: its address and user may
 // change, for example after a failover, and the rules are the same.
-func originName(origin live.Origin) string {
+func OriginName(origin live.Origin) string {
 	if _, ok := origin.(*xdsconfig.Source); ok {
 		return "xDS"
 	}

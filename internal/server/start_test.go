@@ -79,7 +79,7 @@ func TestOriginNames(t *testing.T) {
 		"sqlite:/var/penstock.db":  database("sqlite:/var/penstock.db"),
 		"/etc/penstock/rules.yaml": file,
 	} {
-		if got := originName(origin); got != want {
+		if got := OriginName(origin); got != want {
 			t.Errorf("%v: %s, want %s", origin, got, want)
 		}
 	}

@@ -15,7 +15,7 @@ const xdsWait, xdsShortWait = time.Minute, 5 * time.Second
 func (s *Server) openXDS() (*xdsconfig.Source, error) {
 	o := s.config.Rules.XDS.Options()
 	o.Log, o.Wait = s.log.With("listener", "xds"), xdsWait
-	if _, err := os.Stat(s.xdsCopy()); err == nil || o.StartEmpty {
+	if _, err := os.Stat(LastGoodFile(s.config)); err == nil || o.StartEmpty {
 		o.Wait = xdsShortWait
 	}
 	source, err := xdsconfig.New(o)
@@ -25,6 +25,3 @@ func (s *Server) openXDS() (*xdsconfig.Source, error) {
 	s.atEnd(source.Close)
 	return source, nil
 }
-
-// xdsCopy returns the file that keeps the limits served last.
-func (s *Server) xdsCopy() string { return s.config.InDataDir("xds.last-good") }

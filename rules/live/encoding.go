@@ -71,6 +71,10 @@ func DecodeText(data []byte) (*Text, error) {
 	return t, err
 }
 
+// DecodeLastGood reads a last good copy and the name of the origin of its rules. The name is empty in the copy of an
+// older version.
+func DecodeLastGood(data []byte) (t *Text, origin string, err error) { return decode(data) }
+
 // decode reads a text and the name of its origin, which may be empty.
 func decode(data []byte) (t *Text, origin string, err error) {
 	if t, origin, err = decodeText(data); err != nil {
