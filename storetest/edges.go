@@ -55,6 +55,7 @@ var edges = []edge{
 	{"a settlement's answer may be used again", true, checkSettledReuse},
 	{"invalid late charges", true, checkInvalidLate},
 	{"late charges to a long log", true, checkLongLog},
+	{"late charges of which nothing counts", true, checkFullLate},
 	{"guards at the first and last instants", true, checkGuardedExtremes},
 }
 

@@ -8,7 +8,7 @@ local function usage(list, at, a, b, now)
   if kind == COUNTER then
     local gone = (math.max(now, at) - at) / tick
     local fading = (b * (ticks - (gone - gone % 1)) + ticks - 1) / ticks
-    return a + fading - fading % 1, most
+    return a + (fading - fading % 1), most -- a + fading is not exact
   end
   return a, most
 end

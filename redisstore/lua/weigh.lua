@@ -29,7 +29,7 @@ if kind == BUCKET or kind == LEAKY then -- twin of tokenbucket.go, leakybucket.g
     departs = at
     if a > 0 then
       local wait, t = (a + count - 1) / count, at / tick
-      departs = (t - t % 1 + wait - wait % 1) * tick
+      departs = (t - t % 1 + (wait - wait % 1)) * tick
     end
     passes = departs - now <= maxdelay
   end
