@@ -12,11 +12,11 @@ type DedupTerms struct {
 	TTL        time.Duration // from the first request; a duplicate does not extend it
 	MaxReplays int64         // of one ID; the next request counts as new
 
-	// Budget is how many duplicates a subject has for all its IDs together, so that a client that invents
-	// IDs gets at most this many more than the limit next to Budget. Duplicates are counted by that limit's
-	// algorithm over its window or period, in its scope, so the sum of both holds wherever the limit does:
-	// for a sliding log, in any trailing window. For a leaky bucket, the budget is a token bucket. For a
-	// concurrency limit, which counts nothing over time, it is a fixed window of its Window.
+	// Budget is what the duplicates of a subject may cost, all its IDs together, so that a client that invents IDs
+	// gets at most this much more than the limit next to Budget. Duplicates are counted by that limit's algorithm
+	// over its window or period, in its scope, so the sum of both holds wherever the limit does: for a sliding log,
+	// in any trailing window. For a leaky bucket, the budget is a token bucket. For a concurrency limit, which counts
+	// nothing over time, it is a fixed window of its Window.
 	Budget int64
 	Beside Limit
 }

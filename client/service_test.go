@@ -147,7 +147,7 @@ func newEngine(t testing.TB) *engine.Engine {
 rules:
   - {name: search, match: {path: /search}, key: [user], limits: [{rate: 10/1m, algorithm: fixed_window}]}
   - {name: tokens, match: {path: /tokens}, key: [user], reserve: {ttl: 5m}, limits: [{rate: 100/1m, algorithm: fixed_window}]}
-  - {name: jobs, match: {path: /jobs}, key: [user], reserve: {ttl: 5m}, dedup: {ttl: 10m, max_replays: 9, replay_budget: 9}, limits: [{concurrent: 2, ttl: 30s}, {rate: 10000/1m, algorithm: fixed_window}]}
+  - {name: jobs, match: {path: /jobs}, key: [user], reserve: {ttl: 5m}, dedup: {ttl: 10m, max_replays: 9, replay_budget: 900}, limits: [{concurrent: 2, ttl: 30s}, {rate: 10000/1m, algorithm: fixed_window}]}
   - {name: failed, match: {path: /login}, key: [], limits: [{rate: 5/1m, algorithm: fixed_window}], charge_if: 'status == 401 || header("X-Cost") == "1"'}
   - {name: told, match: {path: /told}, key: [user], cost: {response_header: X-Cost, default: 1, max: 50}, limits: [{rate: 100/1m, algorithm: fixed_window}]}
 `

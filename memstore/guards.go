@@ -57,7 +57,7 @@ func (w *workspace) listGuards() {
 		}
 		if g.Remembers() {
 			k, _ := keyOf(&g.Subject, g.Dedup.Budget.Fingerprint, seed)
-			v.budget = item{slotRef: slotRef{key: k, sh: sh}, Charge: algorithm.Charge{Meter: g.Dedup.Budget, Cost: 1}, tag: tagOf(&g.Subject)}
+			v.budget = item{slotRef: slotRef{key: k, sh: sh}, Charge: algorithm.Charge{Meter: g.Dedup.Budget, Cost: g.ReplayCost()}, tag: tagOf(&g.Subject)}
 			v.record = slotRef{key: callKey(&g.Subject, &g.Call, seed), sh: sh}
 		}
 		if g.Reserve != 0 {
@@ -200,7 +200,7 @@ func (w *workspace) writeGuards(out *storage.Outcome) {
 
 func (w *workspace) chargeBudget(v *guard) {
 	w.apply(&v.budget, &v.repeats, true)
-	d := v.budget.Meter.Report(w.now, algorithm.Result{State: v.repeats.State, Cost: 1, Passes: true, Taken: true})
+	d := v.budget.Meter.Report(w.now, algorithm.Result{State: v.repeats.State, Cost: v.budget.Cost, Passes: true, Taken: true})
 	w.date(&v.budget, &d)
 }
 

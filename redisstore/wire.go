@@ -104,7 +104,7 @@ func (r *request) packTicket(t *storage.Ticket, hold uint64, prefix string, now 
 				b = appendItem(b, r.penalty(g.Penalty), 0, formPenal)
 			}
 			if bits&guardRemembers != 0 {
-				b = appendItem(b, r.limit(g.Dedup.Budget, t.Now, now), 1, formBudget+formOf(g.Dedup.Budget.Kind))
+				b = appendItem(b, r.limit(g.Dedup.Budget, t.Now, now), g.ReplayCost(), formBudget+formOf(g.Dedup.Budget.Kind))
 				b = r.appendList(b, g.Dedup.Budget, g.Subject, t.Nonce, prefix)
 			}
 		}

@@ -74,6 +74,20 @@ func (g *Group) Remembers() bool {
 	return g.Dedup != nil && g.Call != (CallID{}) && g.Spends()
 }
 
+// ReplayCost returns what a duplicate of the group is charged to the budget of duplicates: the largest of its costs, so
+// that the budget holds whatever the duplicate costs. A permit counts as 1.
+func (g *Group) ReplayCost() (cost int64) {
+	for i := range g.Charges {
+		c := &g.Charges[i]
+		if c.Meter.Kind == algorithm.KindLeases {
+			cost = max(cost, min(c.Cost, 1))
+		} else {
+			cost = max(cost, c.Cost)
+		}
+	}
+	return cost
+}
+
 // Names reports whether what the group takes can be given back under the ticket's nonce.
 func (g *Group) Names() bool {
 	if g.Reserve != 0 {

@@ -44,6 +44,7 @@ var guards = []guard{
 	{"repeats for ten minutes", false, repeatsForMinutes},
 	{"a denied id is decided again", false, deniedIDs},
 	{"duplicates in any trailing window", false, duplicatesOverLogs},
+	{"duplicates of a larger cost", false, largerDuplicates},
 	{"duplicates hold permits", true, duplicatesHoldPermits},
 	{"what is given back counts once", true, givenBackOnce},
 	{"a settlement strikes once", true, settlementsStrikeOnce},

@@ -139,6 +139,34 @@ func duplicatesOverLogs(t *liveTrace) error {
 	return nil
 }
 
+// largerDuplicates: a client that sends each id first with a small cost and then with a large one gets no more
+// than limit plus budget, in units of cost.
+func largerDuplicates(t *liveTrace) error {
+	const limit = 100
+	budget, ids := 1+t.r.Int64N(20), 1+t.r.IntN(40)
+	dedup := repeats(time.Minute, 1+t.r.Int64N(3), budget, time.Minute)
+	passed := int64(0)
+	for i := range 200 {
+		cost := int64(1)
+		if i >= ids {
+			cost += t.r.Int64N(limit)
+		}
+		g := group(perMinute(limit), cost)
+		g.Dedup, g.Call = dedup, hasher.Call(fmt.Sprint(i%ids))
+		out, err := t.ask(g)
+		if err != nil {
+			return err
+		}
+		if out.Allowed {
+			passed += cost
+		}
+	}
+	if passed > limit+budget {
+		return fmt.Errorf("%d units passed at one instant, limit %d and budget %d", passed, limit, budget)
+	}
+	return nil
+}
+
 // duplicatesHoldPermits: however many ids are sent twice, no more requests run than there are permits. A
 // duplicate is charged nothing, and releasing what it took does not release the original's permit.
 func duplicatesHoldPermits(t *liveTrace) error {

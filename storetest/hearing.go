@@ -40,7 +40,7 @@ func (h *groupDecision) hear(l ledger) {
 	}
 	if h.Remembers() && !h.sight.Banned {
 		h.sight.First = l.calls[callKey{h.Subject, h.Call}]
-		h.budget = h.weighing(algorithm.Charge{Meter: h.Dedup.Budget, Cost: 1})
+		h.budget = h.weighing(algorithm.Charge{Meter: h.Dedup.Budget, Cost: h.ReplayCost()})
 		h.budget.weigh(l.balances[h.budget.account])
 		affordable := h.budget.found.Passes
 		recalls := h.Dedup.Recalls(h.sight.First, h.now)
