@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 )
 
-// openAdmin opens the admin API, for operators.
+// openAdmin sets up the admin API, for operators.
 func (s *Server) openAdmin(context.Context) error {
 	if s.config.Listen.Admin == "" {
 		return nil
@@ -33,8 +33,8 @@ func (s *Server) openAdmin(context.Context) error {
 	if certificates != nil {
 		server.TLSConfig = certificates.Config()
 	}
-	s.admin, err = s.listen("admin", s.config.Listen.Admin, s.serveHTTP(server, 0))
-	return err
+	s.admin = s.newEndpoint("admin", s.serveHTTP(server, 0))
+	return nil
 }
 
 // adminCertificates returns the certificates of the admin API, or nil if TLS is off.

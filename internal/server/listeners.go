@@ -87,7 +87,30 @@ func (s *Server) openTokens(context.Context) error {
 	return nil
 }
 
-// openEndpoints opens the configured listeners, and returns every error.
+// openListeners opens the addresses of all listeners, and returns every error: if another server is running, one
+// start names all the addresses it uses. Nothing is saved before, such as a new admin token that nobody would see.
+func (s *Server) openListeners(context.Context) error {
+	s.listeners = map[string]net.Listener{}
+	var errs []error
+	l := &s.config.Listen
+	for _, d := range []struct{ name, address string }{
+		{"gateway", l.Gateway}, {"http", l.HTTP}, {"grpc", l.GRPC}, {"admin", l.Admin}, {"health", l.Health}, {"metrics", l.Metrics},
+	} {
+		if d.address == "" {
+			continue
+		}
+		opened, err := listener.Listen(d.address, l.SocketMode)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("listen.%s: %w", d.name, err))
+			continue
+		}
+		s.atEnd(func() { opened.Close() })
+		s.listeners[d.name] = opened
+	}
+	return errors.Join(errs...)
+}
+
+// openEndpoints sets up the endpoints for requests, and returns every error.
 func (s *Server) openEndpoints(context.Context) error {
 	var errs []error
 	for _, d := range []struct {
@@ -106,22 +129,14 @@ func (s *Server) openEndpoints(context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		opened, err := s.listen(d.name, d.address, answer)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		s.endpoints = append(s.endpoints, opened)
+		s.endpoints = append(s.endpoints, s.newEndpoint(d.name, answer))
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Server) listen(name, address string, answer serve) (*endpoint, error) {
-	opened, err := listener.Listen(address, s.config.Listen.SocketMode)
-	if err != nil {
-		return nil, fmt.Errorf("listen.%s: %w", name, err)
-	}
-	s.atEnd(func() { opened.Close() })
+// newEndpoint returns the endpoint of an open listener.
+func (s *Server) newEndpoint(name string, answer serve) *endpoint {
+	opened := s.listeners[name]
 	if n := connectionsOf(name); n > 0 {
 		reserve := min(n/4, 128)
 		opened = connlimit.New(opened, connlimit.Options{
@@ -131,7 +146,7 @@ func (s *Server) listen(name, address string, answer serve) (*endpoint, error) {
 			},
 		})
 	}
-	return &endpoint{name, opened, answer}, nil
+	return &endpoint{name, opened, answer}
 }
 
 func (s *Server) isTrustedProxy(address netip.Addr) bool {
@@ -194,27 +209,27 @@ func (s *Server) newAPI() (serve, error) {
 	return s.serveHTTP(newHTTPServer(handler, log), lingerFor), nil
 }
 
-// openProbes opens the listener for health checks.
-func (s *Server) openProbes(context.Context) (err error) {
+// openProbes sets up the endpoint for health checks.
+func (s *Server) openProbes(context.Context) error {
 	if s.config.Listen.Health == "" {
 		return nil
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readiness.Write(w, s.readiness()) })
-	s.probes, err = s.listen("health", s.config.Listen.Health, s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "health")), 0))
-	return err
+	s.probes = s.newEndpoint("health", s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "health")), 0))
+	return nil
 }
 
-// openMetrics opens the listener for Prometheus.
-func (s *Server) openMetrics(context.Context) (err error) {
+// openMetrics sets up the endpoint for Prometheus.
+func (s *Server) openMetrics(context.Context) error {
 	if s.config.Listen.Metrics == "" {
 		return nil
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.metrics.Handler())
-	s.scrapes, err = s.listen("metrics", s.config.Listen.Metrics, s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "metrics")), 0))
-	return err
+	s.scrapes = s.newEndpoint("metrics", s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "metrics")), 0))
+	return nil
 }
 
 // newHTTPServer returns a server for small requests.

@@ -2,12 +2,16 @@ package server
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // slowListener notices late that it is closed, as on a busy machine.
@@ -39,5 +43,30 @@ func TestStopWhileAccepting(t *testing.T) {
 	cancel()
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// A start whose addresses are in use names all of them, and leaves no admin token that nobody has seen.
+func TestStartNamesEveryAddressInUse(t *testing.T) {
+	n := startNode(t, "rules: {file: "+nodetest.RulesFile(t, "rules: []")+"}\nlisten: {health: '127.0.0.1:0', metrics: '127.0.0.1:0'}")
+	c := *n.config
+	c.DataDir = t.TempDir()
+	l, want := &c.Listen, ""
+	for _, d := range []struct {
+		name    string
+		address *string
+	}{{"gateway", &l.Gateway}, {"http", &l.HTTP}, {"grpc", &l.GRPC}, {"admin", &l.Admin}, {"health", &l.Health}, {"metrics", &l.Metrics}} {
+		*d.address = n.endpoint(d.name).listener.Addr().String()
+		want += "\nlisten." + d.name + ": listen tcp " + *d.address + ": bind: address already in use"
+	}
+	s, err := New(t.Context(), Options{Config: &c, Log: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		s.Close()
+	}
+	if err == nil || "\n"+err.Error() != want {
+		t.Errorf("%v, want%s", err, want)
+	}
+	if _, err := c.ReadAdminToken(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an admin token is left: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -74,6 +75,8 @@ type Server struct {
 
 	tls map[string]*listener.Certificates // by listener
 
+	listeners map[string]net.Listener // by name
+
 	endpoints []*endpoint // for requests
 	admin     *endpoint   // nil: off; stays open until the others are closed
 	probes    *endpoint   // listen.health; nil: off; open as long as admin
@@ -114,7 +117,7 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.openBlocks, s.joinNodes, s.openHistory, s.openFleet, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.openBlocks, s.joinNodes, s.openHistory, s.openFleet, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openListeners, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
