@@ -25,7 +25,7 @@ func TestLeaderInCompany(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, mine, other := &s.lanes[0], newCall(ticket), newCall(ticket)
-	mine.since, other.since = time.Now(), time.Now()
+	mine.since, other.since = clock(), clock()
 	_, alone := l.enter(mine, leastRun)
 	l.enter(other, leastRun)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -44,7 +44,7 @@ func TestLeaderInCompany(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-back
-	if <-other.done; other.err != nil {
+	if <-other.wake; other.err != nil {
 		t.Errorf("the other caller of the run got %v", other.err)
 	}
 }

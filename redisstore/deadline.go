@@ -63,46 +63,57 @@ func (v *replyWait) extend(limit time.Duration) time.Duration {
 
 // wait waits for the result of the ticket, until its caller gives up or Redis exceeds its limit.
 func (c *pendingTicket) wait(ctx context.Context, s *Store) error {
-	if c.finished() {
+	if c.isFinished() {
 		return nil
 	}
-	v := s.replyWait(s.conns.Load().wires, c.since)
-	if c.alarm == nil {
-		c.alarm = time.NewTimer(time.Until(v.due))
-	} else {
-		c.alarm.Reset(time.Until(v.due))
-	}
-	defer c.alarm.Stop()
+	s.watch.add(&c.watchEntry, c.since+int64(s.limit.at(c.since/int64(limitWindow))))
+	err := c.await(ctx, s)
+	s.watch.remove(&c.watchEntry)
+	return err
+}
+
+func (c *pendingTicket) await(ctx context.Context, s *Store) error {
+	var v replyWait
 	for {
 		var err error
 		select {
-		case <-c.done:
-			return nil
+		case reason := <-c.wake:
+			if reason == finished {
+				return nil
+			}
+			err = context.DeadlineExceeded
 		case <-ctx.Done():
 			err = ctx.Err()
-		case <-c.alarm.C:
-			err = context.DeadlineExceeded
 		}
-		if c.finished() { // it finished in the meantime
+		if c.isFinished() { // in the meantime
 			return nil
 		}
 		if ctx.Err() != nil {
 			return err
 		}
+		if v.links == nil {
+			v = s.replyWait(s.conns.Load().wires, epoch.Add(time.Duration(c.since)))
+			v.due = epoch.Add(time.Duration(c.due))
+		}
 		rest := v.extend(s.limit.get())
 		if rest <= 0 {
 			return err
 		}
-		c.alarm.Reset(rest)
+		s.watch.add(&c.watchEntry, clock()+int64(rest))
 	}
 }
 
-func (c *pendingTicket) finished() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
+// isFinished reports whether the ticket has its result.
+func (c *pendingTicket) isFinished() bool {
+	for {
+		select {
+		case reason := <-c.wake:
+			if reason == finished {
+				return true
+			}
+		default:
+			return false
+		}
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 type pendingTicket struct {
 	ticket storage.Ticket
 	flat   []algorithm.Charge // backs ticket.Groups
-	since  time.Time
+	since  int64              // when it began to wait, see clock
 	until  callerDeadline
-	alarm  *time.Timer // nil until the first wait
+	watchEntry
 
 	items     int  // states that decide it
 	replySize int  // bytes of the script's reply for them
@@ -28,12 +28,11 @@ type pendingTicket struct {
 	now    algorithm.Instant
 	reply  string
 	err    error
-	done   chan struct{} // one token, once reply or err is set
 	found  []storage.ChargeResult
 	sights []storage.GuardResult
 }
 
-var calls = sync.Pool{New: func() any { return &pendingTicket{done: make(chan struct{}, 1)} }}
+var calls = sync.Pool{New: func() any { return &pendingTicket{watchEntry: watchEntry{wake: make(chan wakeReason, 2)}} }}
 
 func newCall(t *storage.Ticket) *pendingTicket {
 	c := calls.Get().(*pendingTicket)
@@ -183,7 +182,7 @@ func (s *Store) send(ctx context.Context, r *request, batch []*pendingTicket) (t
 	}
 	for _, c := range batch {
 		c.err = err
-		c.done <- struct{}{}
+		c.wake <- finished
 	}
 	clear(batch)
 	return took

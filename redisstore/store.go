@@ -30,6 +30,7 @@ type Store struct {
 	patience time.Duration // longest wait for a connection, and beyond the limit while Redis owes nothing
 	pace     pacer
 	lanes    []lane // one, or one for each slot of a cluster
+	watch    watch
 	requests sync.Pool
 	runs     atomic.Int64
 	tickets  atomic.Int64
@@ -57,6 +58,7 @@ func New(o Options) (*Store, error) {
 		script:  takeScript, amend: amendScript, mode: o.Mode, prefix: o.KeyPrefix,
 		patience: max(o.Timeout, o.ConnectTimeout), lanes: make([]lane, 1),
 	}
+	s.watch.init()
 	s.problem.Store(&errNotTried)
 	s.open, s.close = context.WithCancel(context.Background())
 	s.requests.New = func() any { return newRequest() }
@@ -116,7 +118,7 @@ func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 // exchange sends a call with others of its lane and waits for its result. After an error the call must not
 // be reused: a run may still hold it.
 func (s *Store) exchange(ctx context.Context, l *lane, c *pendingTicket) error {
-	c.since = time.Now()
+	c.since = clock()
 	if lead, alone := l.enter(c, s.pace.runs()); lead {
 		if alone && s.inPlace(ctx) {
 			l.sendRun(c.within(ctx), s, c, alone)
