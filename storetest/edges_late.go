@@ -130,8 +130,8 @@ func keptEntries(late []amountChange, sum int64) (n int) {
 	return n
 }
 
-// checkFullLate charges a full sliding counter late, at a clock that is far behind. Nothing counts, so the counter is not
-// dated back either. Stores that divide in floating point must round before they add: 1 + 1.68 - 0.68 is not 2.
+// checkFullLate charges a full sliding counter late, at a clock that is far behind. Nothing counts, so the counter is
+// not dated back either. Stores that divide in floating point must round before they add: 1 + 1.68 - 0.68 is not 2.
 func checkFullLate(nodes []storage.Store) error {
 	m := algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 1, Window: 7 * time.Second, Overdraft: 1}.MustCompile()
 	window := algorithm.Instant(m.Window)
