@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
@@ -162,5 +164,27 @@ func TestOnErrorGetsCauses(t *testing.T) {
 	}
 	if err := <-told; !errors.Is(err, cause) {
 		t.Errorf("told %v, want %v", err, cause)
+	}
+}
+
+// Only a key that is an address needs one: the peers of Unix sockets and of connections in memory have none.
+func TestPeerWithoutAddress(t *testing.T) {
+	handler := func(context.Context, any) (any, error) { return nil, nil }
+	for name, ctx := range map[string]context.Context{
+		"no peer":     t.Context(),
+		"no address":  peer.NewContext(t.Context(), &peer.Peer{}),
+		"Unix socket": peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "@", Net: "unix"}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := metadata.NewIncomingContext(ctx, metadata.Pairs("x-api-key", "a"))
+			call := grpclimit.Limit(newFrontDoor(t, penstock.PerHour(1)), grpclimit.ByMetadata("x-api-key")).Unary()
+			for _, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {
+				_, err := call(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unaryCall}, handler)
+				wantCode(t, err, want)
+			}
+			call = grpclimit.Limit(newFrontDoor(t, penstock.PerHour(1)), grpclimit.ByIP()).Unary()
+			_, err := call(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unaryCall}, handler)
+			wantCode(t, err, codes.InvalidArgument)
+		})
 	}
 }

@@ -70,7 +70,9 @@ func requestOf(ctx context.Context, method string) *http.Request {
 		}
 	}
 	if p, ok := peer.FromContext(ctx); ok {
-		r.RemoteAddr = p.Addr.String()
+		if p.Addr != nil {
+			r.RemoteAddr = p.Addr.String()
+		}
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
 			r.TLS = &info.State
 		}

@@ -65,10 +65,12 @@ func unmap(p netip.Prefix) (netip.Prefix, bool) {
 	return p.Masked(), p.IsValid()
 }
 
+const noAddress = "the connection's peer has no IP address"
+
 func (r *Reader) caller(req *http.Request) (node, error) {
 	peer, ok := parseNode(req.RemoteAddr)
 	if !ok {
-		return node{}, refuse(http.StatusBadRequest, "the connection's peer has no IP address")
+		return node{}, refuse(http.StatusBadRequest, noAddress)
 	}
 	if !r.Trusts(peer.addr) {
 		return peer, nil

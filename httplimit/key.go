@@ -25,10 +25,11 @@ type Key struct {
 // [ReaderOptions].IPv6Prefix. The address is that of the connection's peer, unless the peer is one of the
 // trusted proxies: then it is taken from X-Forwarded-For, as [Reader.ClientIP] describes.
 func ByIP(trustedProxies ...netip.Prefix) Key {
-	return Key{proxies: trustedProxies, of: func(_ *http.Request, c *penstock.Call) (string, error) {
+	of := func(_ *http.Request, c *penstock.Call) (string, error) {
 		ip, _ := c.Attribute("ip")
 		return ip, nil
-	}}
+	}
+	return Key{proxies: trustedProxies, of: of, missing: noAddress}
 }
 
 // ByHeader counts by the value of a header, such as an API key. The value must be verified elsewhere to

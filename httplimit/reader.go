@@ -87,6 +87,8 @@ type Reader struct {
 	trusted     []netip.Prefix
 	wanted      atomic.Pointer[readPlan]
 	bodies      atomic.Int64 // bytes of bodies that were read and not yet passed on
+
+	keyOnly bool // the decider counts by the key alone, so a request needs no other attribute
 }
 
 // NewReaderFor returns a reader of requests for a decider. It reads the attributes that the decider knows of,
@@ -110,6 +112,7 @@ func NewReaderFor(d penstock.Decider, o ReaderOptions) (*Reader, error) {
 			return nil, fmt.Errorf("%w: %w", penstock.ErrInvalid, err)
 		}
 	}
+	_, r.keyOnly = d.(*penstock.Limiter)
 	return r, nil
 }
 
@@ -190,7 +193,8 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 //
 //	ip      of the client: see [Reader.ClientIP]; for IPv6, the first address of its network:
 //	        2001:db8:1:2:: for every address of 2001:db8:1:2::/64. Rules that name a network match
-//	        it if that network is at least as large
+//	        it if that network is at least as large. A request whose peer has no address, as on a
+//	        Unix socket, is rejected with 400, unless a [penstock.Limiter] counts by another key
 //	method  as it was sent
 //	host    in lower case, without port and without a dot at the end; a Host header that is not a
 //	        host and an optional port is rejected with 400
@@ -216,12 +220,13 @@ func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 	if err != nil {
 		return err
 	}
-	caller, err := r.caller(req)
-	if err != nil {
+	switch caller, err := r.caller(req); {
+	case err == nil:
+		c.Attributes = append(c.Attributes, penstock.Attribute{Name: "ip", Value: caller.network(o.IPv6Prefix)})
+	case !r.keyOnly:
 		return err
 	}
 	c.Attributes = append(c.Attributes,
-		penstock.Attribute{Name: "ip", Value: caller.network(o.IPv6Prefix)},
 		penstock.Attribute{Name: "method", Value: cmp.Or(req.Method, http.MethodGet)},
 		penstock.Attribute{Name: "host", Value: host},
 		penstock.Attribute{Name: "path", Value: req.URL.EscapedPath()},
