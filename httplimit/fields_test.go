@@ -192,6 +192,7 @@ func TestFieldsOfOthersStay(t *testing.T) {
 		"RateLimit-Policy":  `["\"ours\";q=5;w=1"]`,
 		"X-Ratelimit-Limit": `["7"]`,
 		"X-RateLimit-Limit": `[]`,
+		"X-RateLimit-Reset": `[]`,
 	} {
 		if got := fmt.Sprintf("%q", h[name]); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)

@@ -58,8 +58,8 @@ func NewWriter(o WriterOptions) (*Writer, error) {
 }
 
 // Headers adds the headers for a verdict: the limits in the writer's styles, and with a denial Retry-After,
-// unless waiting would not help. RateLimit fields of an upstream server stay in front of ours. If it has set
-// older X-RateLimit fields they stay alone, because clients do not read two.
+// unless waiting would not help. RateLimit fields of an upstream server stay beside ours. If it has set any of
+// the older X-RateLimit fields, they stay alone, because clients do not read two.
 func (w *Writer) Headers(h http.Header, v *penstock.Verdict) {
 	if w.legacy && (v.Decision.Limit > 0 || v.Reason == penstock.ReasonOverLimit) {
 		addLegacy(h, &v.Decision)
@@ -102,17 +102,21 @@ func addLegacy(h http.Header, d *penstock.Decision) {
 	if !d.Allowed && d.RetryAfter != penstock.Never {
 		reset = d.RetryAfter
 	}
-	for _, field := range [...]struct {
+	fields := [...]struct {
 		name  string
 		value int64
 	}{
 		{"X-RateLimit-Limit", d.Limit},
 		{"X-RateLimit-Remaining", d.Remaining},
 		{"X-RateLimit-Reset", ceilSeconds(reset)},
-	} {
-		if h.Get(field.name) == "" && len(h[field.name]) == 0 {
-			h[field.name] = []string{strconv.FormatInt(max(field.value, 0), 10)}
+	}
+	for _, field := range fields {
+		if h.Get(field.name) != "" || len(h[field.name]) > 0 {
+			return // theirs and ours together would describe neither limit
 		}
+	}
+	for _, field := range fields {
+		h[field.name] = []string{strconv.FormatInt(max(field.value, 0), 10)}
 	}
 }
 
