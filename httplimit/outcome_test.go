@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
+	"time"
 )
 
 const failedLogins = `rules: [{name: logins, key: [ip], limits: [{rate: 5/360d, algorithm: fixed_window}], charge_if: 'status in [401, 403]'}]`
@@ -159,5 +162,34 @@ func grpcAnswer(status string) http.HandlerFunc {
 		if status != "" {
 			w.Header().Set(http.TrailerPrefix+"Grpc-Status", status)
 		}
+	}
+}
+
+// What sends no header does not decide the status: a copy whose source fails at once, or a flush where flushing is not
+// supported.
+func TestStatusIsTheOneSent(t *testing.T) {
+	for name, attempt := range map[string]func(http.ResponseWriter){
+		"copy":  func(w http.ResponseWriter) { _, _ = io.Copy(w, iotest.ErrReader(errors.New("no"))) },
+		"flush": func(w http.ResponseWriter) { w.(http.Flusher).Flush() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLimiter(t, strings.Replace(failedLogins, "5/360d", "1/360d", 1), Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
+			wrapped := l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				attempt(w)
+				http.Error(w, "no", http.StatusUnauthorized)
+			}))
+			server := httptest.NewServer(http.TimeoutHandler(wrapped, time.Minute, ""))
+			defer server.Close()
+			for _, want := range []int{401, 429} {
+				resp, err := http.Get(server.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if resp.StatusCode != want {
+					t.Errorf("%d, want %d", resp.StatusCode, want)
+				}
+			}
+		})
 	}
 }

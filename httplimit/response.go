@@ -3,6 +3,7 @@ package httplimit
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -81,20 +82,31 @@ func (r *response) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom allows a file to be sent without copying it through user space.
+// ReadFrom allows a file to be sent without copying it through user space. As in net/http, the first bytes begin the
+// response: if src fails before them, nothing was sent, and the handler can still answer with an error.
 func (r *response) ReadFrom(src io.Reader) (n int64, err error) {
-	r.begin(http.StatusOK)
 	if r.metered != nil {
 		return io.Copy(struct{ io.Writer }{r}, src)
 	}
-	if to, ok := r.ResponseWriter.(io.ReaderFrom); ok {
-		n, err = to.ReadFrom(src)
-	} else {
-		n, err = io.Copy(struct{ io.Writer }{r.ResponseWriter}, src)
+	if !r.begun {
+		if n, err = io.CopyN(struct{ io.Writer }{r}, src, firstBytes); errors.Is(err, io.EOF) {
+			return n, nil
+		} else if err != nil {
+			return n, err
+		}
 	}
-	r.count(n)
-	return n, err
+	var rest int64
+	if to, ok := r.ResponseWriter.(io.ReaderFrom); ok {
+		rest, err = to.ReadFrom(src)
+	} else {
+		rest, err = io.Copy(struct{ io.Writer }{r.ResponseWriter}, src)
+	}
+	r.count(rest)
+	return n + rest, err
 }
+
+// firstBytes is how much net/http copies before it sends a file.
+const firstBytes = 512
 
 func (r *response) count(n int64) {
 	if !r.head {
@@ -102,10 +114,26 @@ func (r *response) count(n int64) {
 	}
 }
 
-// FlushError supports http.ResponseController.
+// FlushError supports http.ResponseController. Where nothing is flushed, as in an http.TimeoutHandler, it does not
+// begin the response: the handler has not chosen a status yet.
 func (r *response) FlushError() error {
-	r.begin(http.StatusOK)
+	if canFlush(r.ResponseWriter) {
+		r.begin(http.StatusOK)
+	}
 	return http.NewResponseController(r.ResponseWriter).Flush()
+}
+
+// canFlush finds a method as http.ResponseController does.
+func canFlush(rw http.ResponseWriter) bool {
+	switch rw := rw.(type) {
+	case *response:
+		return canFlush(rw.ResponseWriter)
+	case interface{ FlushError() error }, http.Flusher:
+		return true
+	case interface{ Unwrap() http.ResponseWriter }:
+		return canFlush(rw.Unwrap())
+	}
+	return false
 }
 
 // Flush supports handlers that know only http.Flusher, which cannot return an error.
