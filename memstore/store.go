@@ -49,7 +49,7 @@ func New(o Options) (*Store, error) {
 		o.MaxBytes = DefaultMaxBytes
 	}
 	if o.MaxBytes < MinBytes {
-		return nil, fmt.Errorf("open memory store: MaxBytes must be at least %d, got %d", MinBytes, o.MaxBytes)
+		return nil, fmt.Errorf("open memory store: %w: MaxBytes %d: must be at least %d", algorithm.ErrInvalid, o.MaxBytes, MinBytes)
 	}
 	n := shardCount(o.MaxBytes)
 	s := &Store{

@@ -50,7 +50,7 @@ func take(t testing.TB, s *Store, ticket *storage.Ticket) *storage.Outcome {
 
 func TestNewNamesTheBadValue(t *testing.T) {
 	for _, bad := range []int64{-1, 1, MinBytes - 1} {
-		if _, err := New(Options{MaxBytes: bad}); err == nil || !strings.Contains(err.Error(), "MaxBytes") {
+		if _, err := New(Options{MaxBytes: bad}); !errors.Is(err, algorithm.ErrInvalid) || !strings.Contains(err.Error(), "MaxBytes") {
 			t.Errorf("%d: %v", bad, err)
 		}
 	}
