@@ -180,7 +180,9 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision,
 	return d, nil
 }
 
-// Peek returns the current decision for the key and takes nothing. Allowed says whether anything is left.
+// Peek takes nothing, and returns what the key has used and has left. Allowed says whether anything is left.
+// RetryAfter is that of a cost of 0, so it may be 0 even if nothing is left: only a request that takes
+// something is told when to retry. Under a leaky bucket, Delay is how long the next request would have to wait.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	d, err := l.Take(ctx, key, 0)
 	if err == nil {
@@ -191,8 +193,9 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 
 // Reserve takes an estimated cost that can be corrected, or a permit of a concurrency limit. If the request
 // is allowed, the reservation names what it took, for [Limiter.Settle], [Limiter.Release] and
-// [Limiter.Renew], on this node or any other with a limiter of the same name, limits and secret. A cost that
-// is not settled or released in time stays charged; permits expire. See [WithReserveTTL].
+// [Limiter.Renew], on this node or any other with a limiter of the same name and secret, and the same limits
+// in the same order. It is empty if nothing was taken: the cost is 0, or [FailOpen] allowed the request. A cost
+// that is not settled or released in time stays charged; permits expire. See [WithReserveTTL].
 //
 // A leaky bucket cannot be reserved.
 func (l *Limiter) Reserve(ctx context.Context, key string, cost int64) (d Decision, reservation string, err error) {

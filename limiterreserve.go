@@ -59,7 +59,7 @@ func (s *sealer) open(reservation string) (subject storage.Subject, nonce uint64
 		id, err = base64.RawURLEncoding.Strict().DecodeString(reservation)
 	}
 	if err != nil || len(id) != sealBytes || id[0] != sealVersion || subtle.ConstantTimeCompare(s.checksum(id[:sealBodyBytes]), id[sealBodyBytes:]) == 0 {
-		return storage.Subject{}, 0, false, fmt.Errorf("reservation %.64q: %w: it was made by a limiter with another name, other limits or another secret", reservation, ErrNoReservation)
+		return storage.Subject{}, 0, false, fmt.Errorf("reservation %.64q: %w: it is malformed, or was made by a limiter with another name, other limits or another secret", reservation, ErrNoReservation)
 	}
 	return storage.Subject(id[2:18]), binary.BigEndian.Uint64(id[18:]), id[1] == sealPermits, nil
 }
