@@ -105,9 +105,9 @@ func (k *Key) refusal(err error) error {
 //	http.ListenAndServe(":8080", httplimit.Limit(limiter, httplimit.ByIP())(handler))
 //
 // It is [New] and [Limiter.Wrap] with default options: denied requests are answered with 429, Retry-After and
-// a problem document, all responses have RateLimit headers, the requests of a leaky bucket are held until
-// they may proceed, and permits of a concurrency limit are renewed while a request runs and released when it
-// ends. While the store is down requests are answered with 503, or pass if the limiter has
+// a problem document, all responses except 3xx have RateLimit headers, the requests of a leaky bucket are held
+// until they may proceed, and permits of a concurrency limit are renewed while a request runs and released when
+// it ends. While the store is down requests are answered with 503, or pass if the limiter has
 // [penstock.FailOpen]. With [New] such errors can be logged: see Options.OnError.
 //
 // Like [http.Handle], it panics on invalid arguments: if the limiter is nil, or the key is the zero value, has a nil

@@ -43,7 +43,7 @@ func (r *response) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// begin adds the headers, except to redirects: the client asked for the response behind them.
+// begin adds the headers, except to 3xx: the client asked for the response behind a redirect.
 func (r *response) begin(status int) {
 	if r.begun {
 		return
