@@ -34,7 +34,7 @@
 //
 // # Time
 //
-// Every decision reads the clock under the lock of its shard: instants are never older than the call and
-// never go back because a goroutine had to wait. The clock is the monotonic clock plus an offset that is
-// checked against the wall clock every 10 ms.
+// A decision reads the clock under the lock of its shard, or before it waits for the lock and again if it then
+// finds a later state: instants are never older than the call and never go back because a goroutine had to
+// wait. The clock is the monotonic clock plus an offset that is checked against the wall clock every 10 ms.
 package memstore

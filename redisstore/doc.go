@@ -1,7 +1,7 @@
 // Package redisstore is a penstock.Store in Redis or Valkey: single server, Sentinel or Cluster.
 //
-// It is a separate package because only it talks to Redis. The scripts under lua/ mirror the root package's
-// algorithms, file by file, and reach the same decisions to the last integer.
+// It is a separate package because only it talks to Redis. The scripts under lua/ mirror package algorithm
+// and reach the same decisions to the last integer.
 //
 // The path of a ticket: [Store.Take] copies it into a call and puts the call into the lane of its slot (one
 // lane for all where there are no slots). A lane has at most a few runs in flight. If it may start another,
