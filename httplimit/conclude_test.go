@@ -307,6 +307,15 @@ func TestClientLeavesBeforeTheResponse(t *testing.T) {
 	Unserved(httptest.NewRecorder()) // not behind a limiter: no effect
 }
 
+// A request that was not processed is free under every limiter that it passed.
+func TestUnservedBehindTwoLimiters(t *testing.T) {
+	outer, inner := newLimiter(t, costly, Options{}), newLimiter(t, costly, Options{})
+	served(outer.Wrap(inner.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { Unserved(w) }))), request("/"))
+	if o, i := left(t, outer), left(t, inner); o != 10 || i != 10 {
+		t.Errorf("%d and %d left of 10", o, i)
+	}
+}
+
 type wrappedWriter struct{ http.ResponseWriter }
 
 func (w wrappedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

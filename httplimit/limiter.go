@@ -167,14 +167,13 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 	served = true
 }
 
-// Unserved tells the limiter behind the response that the request was not processed, because the upstream
+// Unserved tells the limiters behind the response that the request was not processed, because the upstream
 // server was never reached: what the request reserved is released, not settled. Call it from the handler's
 // goroutine.
 func Unserved(rw http.ResponseWriter) {
 	for rw != nil {
 		if r, ok := rw.(*response); ok {
 			r.unserved = true
-			return
 		}
 		wrapper, _ := rw.(interface{ Unwrap() http.ResponseWriter })
 		if wrapper == nil {
