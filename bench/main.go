@@ -34,11 +34,11 @@ func main() {
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(2)
+	if err == nil {
+		o.bench.Context, o.bench.Stderr = ctx, os.Stderr
+		err = run(o, os.Stdout)
 	}
-	if err := run(ctx, o, os.Stdout, os.Stderr); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()
 		os.Exit(1)
@@ -48,23 +48,19 @@ func main() {
 // sections are the benchmarks, in the order in which they run.
 var sections = []struct {
 	name    string
-	measure func(*lab.Bench, workSizes) report.Section
+	measure func(*lab.Bench) report.Section
 }{
-	{"memory", ofLimiters(section.Memory)},
-	{"keys", ofLimiters(section.Keys)},
-	{"huge", ofLimiters(section.Huge)},
-	{"scale", ofLimiters(section.Scale)},
-	{"redis", ofLimiters(section.Redis)},
-	{"latency", ofLimiters(section.Latency)},
-	{"hot", ofLimiters(section.Hot)},
-	{"guards", ofLimiters(section.Guards)},
-	{"rules", ofLimiters(section.Rules)},
-	{"doors", func(b *lab.Bench, s workSizes) report.Section { return doors.Measure(b, s.doorsCell) }},
-	{"envoy", func(b *lab.Bench, s workSizes) report.Section { return envoy.Measure(b, s.envoyKeys, s.envoyCell) }},
-}
-
-func ofLimiters(measure func(*lab.Bench, section.Sizes) report.Section) func(*lab.Bench, workSizes) report.Section {
-	return func(b *lab.Bench, s workSizes) report.Section { return measure(b, s.Sizes) }
+	{"memory", section.Memory},
+	{"keys", section.Keys},
+	{"huge", section.Huge},
+	{"scale", section.Scale},
+	{"redis", section.Redis},
+	{"latency", section.Latency},
+	{"hot", section.Hot},
+	{"guards", section.Guards},
+	{"rules", section.Rules},
+	{"doors", doors.Measure},
+	{"envoy", envoy.Measure},
 }
 
 func benchmarks() (names []string) {
@@ -79,13 +75,9 @@ func ordinary() []string {
 	return slices.DeleteFunc(benchmarks(), func(name string) bool { return name == "huge" })
 }
 
-func measure(ctx context.Context, name string, o options, stderr *os.File) (report.Section, error) {
-	for _, s := range sections {
-		if s.name == name {
-			return lab.Run(ctx, name, o.repeat, stderr, func(b *lab.Bench) report.Section { return s.measure(b, o.sizes) })
-		}
-	}
-	return report.Section{}, fmt.Errorf("no benchmark is called %q", name)
+func measure(b lab.Bench, name string) (report.Section, error) {
+	b.Name = name
+	return lab.Run(b, sections[slices.Index(benchmarks(), name)].measure)
 }
 
 // resultsDir holds the saved results, in the repository.
@@ -93,17 +85,17 @@ const resultsDir = "bench/results"
 
 // run runs the selected benchmarks and prints the results. It also prints and saves the results before an error,
 // because a benchmark is long.
-func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) error {
+func run(o options, stdout io.Writer) error {
 	if o.readme {
 		return writeDocuments("..")
 	}
 	r := report.Report{
 		Date: time.Now().UTC().Format(time.DateOnly), Commit: report.Commit(), Machine: report.ThisMachine(),
-		Quick: o.quick, Repeat: o.repeat,
+		Quick: o.quick, Repeat: o.bench.Repeat,
 	}
 	var failed error
 	for _, name := range o.only {
-		section, err := measure(ctx, name, o, stderr)
+		section, err := measure(o.bench, name)
 		if err != nil {
 			failed = err
 			break

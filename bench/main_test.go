@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -12,11 +13,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/bench/limiter"
-	"github.com/penstock-io/penstock/bench/section"
 )
 
 func TestMain(m *testing.M) {
@@ -26,11 +25,11 @@ func TestMain(m *testing.M) {
 
 func TestParse(t *testing.T) {
 	o, err := parse(nil, io.Discard)
-	if err != nil || !slices.Equal(o.only, ordinary()) || o.sizes != full || o.repeat != fullRepeat || o.output != "text" {
+	if err != nil || !slices.Equal(o.only, ordinary()) || o.bench.Divisor != 1 || o.bench.Repeat != fullRepeat || o.output != "text" {
 		t.Errorf("without flags: %+v, %v; want everything, in full", o, err)
 	}
 	o, err = parse([]string{"-quick", "-only", "keys, memory", "-o", "json"}, io.Discard)
-	if err != nil || !slices.Equal(o.only, []string{"keys", "memory"}) || o.sizes != small || o.repeat != smallRepeat || o.output != "json" {
+	if err != nil || !slices.Equal(o.only, []string{"keys", "memory"}) || o.bench.Divisor != quickDivisor || o.bench.Repeat != quickRepeat || o.output != "json" {
 		t.Errorf("quick: %+v, %v", o, err)
 	}
 	for _, args := range [][]string{{"-only", "speed"}, {"-only", ""}, {"-o", "xml"}, {"-repeat", "-1"}, {"more"}, {"-nonsense"}, {"-quick", "-save"}, {"-keys", "5"}} {
@@ -50,18 +49,20 @@ func TestParse(t *testing.T) {
 }
 
 func TestRunPrintsTextAndJSON(t *testing.T) {
-	o := options{only: []string{"memory"}, output: "json", repeat: 1, sizes: tiny}
+	o := options{only: []string{"memory"}, output: "json", bench: tiny(t)}
 	var b bytes.Buffer
-	if err := run(t.Context(), o, &b, nil); err != nil {
+	if err := run(o, &b); err != nil {
 		t.Fatal(err)
 	}
 	var r struct{ Sections []struct{ Name string } }
 	if err := json.Unmarshal(b.Bytes(), &r); err != nil || len(r.Sections) != 1 || r.Sections[0].Name != "memory" {
 		t.Errorf("sections %+v, %v", r.Sections, err)
 	}
-	o.only, o.output = []string{"nothing"}, "text"
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o.bench.Context, o.output = ctx, "text"
 	b.Reset()
-	if err := run(t.Context(), o, &b, nil); err == nil || !strings.Contains(b.String(), "## Goals") {
+	if err := run(o, &b); err == nil || !strings.Contains(b.String(), "## Goals") {
 		t.Errorf("a failed run gave %v and printed %q; want an error, and what there was", err, b.String())
 	}
 }
@@ -105,14 +106,10 @@ func TestDocumentedBenchmarks(t *testing.T) {
 	}
 }
 
-// tiny are sizes at which every section takes about a second. A busy machine keeps up with every rate that it is given
-// time for.
-var tiny = workSizes{section.Sizes{
-	MemoryKeys: 500, MemoryCell: time.Millisecond, WeighedKeys: 20_000, HugeKeys: 50_000, HugeCell: time.Millisecond,
-	RedisKeys: 200, RedisCell: 5 * time.Millisecond, LogKeys: 5, LatencyCell: 20 * time.Millisecond, KeptUp: time.Minute, Travels: 3,
-	GuardedKeys: 5000, HotCell: 0, Scarce: 20, Rules: 3000, RulesCell: time.Millisecond,
-	ScaledLimits: 4, ScaledKeys: 10_000, ScaledRules: 100, ScaledNodes: 2, ScaleCell: time.Millisecond,
-}, time.Second, 500, 200 * time.Millisecond}
+// tiny has sizes at which every section takes about a second.
+func tiny(t *testing.T) lab.Bench {
+	return lab.Bench{Context: t.Context(), Repeat: 1, Divisor: 250, HugeKeys: 50_000}
+}
 
 // absent are the figures that may be missing or 0: because a contestant cannot be measured, because not every system
 // reports it, because a few keys fit into the memory that a store begins with, or because Redis may have done nothing,
@@ -123,16 +120,12 @@ var absent = regexp.MustCompile(`^(Redis calls|asked of Redis|Redis CPU|fullest 
 func TestSections(t *testing.T) {
 	goals := map[string]int{"memory": 19, "keys": 3, "huge": 1, "redis": 5, "latency": 4, "hot": 9, "rules": 7, "doors": 7, "envoy": 12}
 	tables := map[string]int{"memory": 2, "keys": 1, "huge": 1, "scale": 4, "redis": 7, "latency": 2, "hot": 4, "guards": 2, "rules": 3, "doors": 5, "envoy": 4}
-	o, long := options{repeat: 1, sizes: tiny}, os.Getenv("PENSTOCK_TEST_LONG") != ""
-	if long {
-		o.sizes.Rules = small.Rules
-	}
 	for _, name := range benchmarks() {
 		t.Run(name, func(t *testing.T) {
-			if (name == "doors" || name == "envoy") && !long {
+			if (name == "doors" || name == "envoy") && os.Getenv("PENSTOCK_TEST_LONG") == "" {
 				t.Skip("builds and starts many servers: with PENSTOCK_TEST_LONG=1")
 			}
-			s, err := measure(t.Context(), name, o, nil)
+			s, err := measure(tiny(t), name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +145,7 @@ func TestSections(t *testing.T) {
 				}
 			}
 			for _, c := range comparisons {
-				if c.section == name && (name != "rules" || long) { // the README is about more rules
+				if c.section == name && name != "rules" { // the README is about more rules
 					if _, err := c.line(&s); err != nil {
 						t.Error(err)
 					}

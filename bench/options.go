@@ -8,9 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/penstock-io/penstock/bench/section"
+	"github.com/penstock-io/penstock/bench/lab"
 )
 
 const help = `bench measures Penstock beside other limiters, in one run on one machine.
@@ -56,54 +55,19 @@ type options struct {
 	only   []string
 	quick  bool
 	output string
-	repeat int
 	save   bool // into resultsDir, and write the documents
 	readme bool // only write the documents
-	sizes  workSizes
+	bench  lab.Bench
 }
-
-// workSizes configure how much each benchmark measures.
-type workSizes struct {
-	section.Sizes
-	doorsCell time.Duration
-	envoyKeys int
-	envoyCell time.Duration
-}
-
-var (
-	full = workSizes{section.Sizes{
-		MemoryKeys: 1_000_000, MemoryCell: 500 * time.Millisecond,
-		WeighedKeys: 10_000_000,
-		HugeKeys:    500_000_000, HugeCell: 5 * time.Second,
-		RedisKeys: 100_000, RedisCell: time.Second, LogKeys: 200,
-		LatencyCell: 5 * time.Second, KeptUp: 50 * time.Millisecond, Travels: 200,
-		GuardedKeys: 100_000,
-		HotCell:     2 * time.Second, Scarce: 200_000,
-		Rules: 100_000, RulesCell: 500 * time.Millisecond,
-		ScaledLimits: 64, ScaledKeys: 100_000_000, ScaledRules: 200_000, ScaledNodes: 64, ScaleCell: 2 * time.Second,
-	}, 5 * time.Second, 100_000, 5 * time.Second}
-	small = workSizes{section.Sizes{
-		MemoryKeys: 100_000, MemoryCell: 20 * time.Millisecond,
-		WeighedKeys: 1_000_000,
-		HugeKeys:    500_000_000, HugeCell: time.Second,
-		RedisKeys: 5_000, RedisCell: 50 * time.Millisecond, LogKeys: 50,
-		LatencyCell: 300 * time.Millisecond, KeptUp: 50 * time.Millisecond, Travels: 25,
-		GuardedKeys: 20_000,
-		HotCell:     50 * time.Millisecond, Scarce: 5_000,
-		Rules: 100_000, RulesCell: 20 * time.Millisecond,
-		ScaledLimits: 64, ScaledKeys: 1_000_000, ScaledRules: 10_000, ScaledNodes: 64, ScaleCell: 50 * time.Millisecond,
-	}, time.Second, 2_000, 300 * time.Millisecond}
-)
 
 const (
-	fullRepeat  = 5
-	smallRepeat = 3
+	fullRepeat, quickRepeat = 5, 3
+	quickDivisor            = 20
 )
 
 func parse(args []string, usage io.Writer) (options, error) {
-	o := options{sizes: full}
+	o := options{bench: lab.Bench{Divisor: 1}}
 	var only string
-	var hugeKeys int
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.Usage = func() {
@@ -111,10 +75,10 @@ func parse(args []string, usage io.Writer) (options, error) {
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&only, "only", strings.Join(ordinary(), ","), "`benchmarks` to run, comma-separated")
-	flags.IntVar(&hugeKeys, "keys", full.HugeKeys, "`keys` of the benchmark huge")
+	flags.IntVar(&o.bench.HugeKeys, "keys", 500_000_000, "`keys` of the benchmark huge")
 	flags.BoolVar(&o.quick, "quick", false, "small sizes and short cells")
 	flags.StringVar(&o.output, "o", "text", "output `format`: text or json")
-	flags.IntVar(&o.repeat, "repeat", 0, fmt.Sprintf("interleaved repeats per figure (default %d, quick %d)", fullRepeat, smallRepeat))
+	flags.IntVar(&o.bench.Repeat, "repeat", 0, fmt.Sprintf("interleaved repeats per figure (default %d, quick %d)", fullRepeat, quickRepeat))
 	flags.BoolVar(&o.save, "save", false, "save each section in "+resultsDir+" and write the tables of the README and the docs from all saved results")
 	flags.BoolVar(&o.readme, "readme", false, "measure nothing; write the tables of the README and the docs from the saved results")
 	if err := flags.Parse(args); err != nil {
@@ -136,17 +100,16 @@ func parse(args []string, usage io.Writer) (options, error) {
 	if o.save && o.quick {
 		return o, errors.New("-save with -quick: a quick run shows that everything works, not how fast it is")
 	}
-	if hugeKeys < 1000 {
-		return o, fmt.Errorf("-keys %d: want at least 1000", hugeKeys)
+	if o.bench.HugeKeys < 1000 {
+		return o, fmt.Errorf("-keys %d: want at least 1000", o.bench.HugeKeys)
 	}
-	if o.repeat < 0 {
-		return o, fmt.Errorf("-repeat %d: want at least 1", o.repeat)
+	if o.bench.Repeat < 0 {
+		return o, fmt.Errorf("-repeat %d: want at least 1", o.bench.Repeat)
 	}
 	repeat := fullRepeat
 	if o.quick {
-		o.sizes, repeat = small, smallRepeat
+		o.bench.Divisor, repeat = quickDivisor, quickRepeat
 	}
-	o.repeat = cmp.Or(o.repeat, repeat)
-	o.sizes.HugeKeys = hugeKeys
+	o.bench.Repeat = cmp.Or(o.bench.Repeat, repeat)
 	return o, nil
 }

@@ -59,7 +59,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	cells, err := lab.Run(ctx, "atomicity", 1, os.Stderr, func(b *lab.Bench) []*cell { return raceAll(b, *addr, max(*trials, 1)) })
+	cells, err := lab.Run(lab.Bench{Context: ctx, Name: "atomicity", Stderr: os.Stderr}, func(b *lab.Bench) []*cell { return raceAll(b, *addr, max(*trials, 1)) })
 	writeTables(os.Stdout, cells)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -18,7 +18,7 @@ func TestWays(t *testing.T) {
 	var cells []*cell
 	for i, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
-			raced, err := lab.Run(t.Context(), w.name, 1, nil, func(b *lab.Bench) (all []*cell) {
+			raced, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) (all []*cell) {
 				for _, callers := range []int{1, 5, 50} {
 					all = append(all, race(b, server.Addr, w, load{callers, time.Millisecond}, 5))
 				}

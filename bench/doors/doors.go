@@ -22,20 +22,19 @@ const connections = 64
 // A bench is a run of the benchmark.
 type bench struct {
 	*lab.Bench
-	cell     time.Duration // duration of each load; whole seconds
 	dir      string
 	penstock string // the binary
 	upstream *lab.Server
 }
 
 // Measure runs the benchmark.
-func Measure(b *lab.Bench, cell time.Duration) report.Section {
+func Measure(b *lab.Bench) report.Section {
 	for _, program := range []string{"wrk", "nginx", "haproxy", "caddy"} {
 		if _, err := exec.LookPath(program); err != nil {
 			lab.Check(fmt.Errorf("%s is needed, Debian's packages are called the same: %w", program, err))
 		}
 	}
-	d := &bench{Bench: b, cell: cell, dir: b.TempDir("")}
+	d := &bench{Bench: b, dir: b.TempDir("")}
 	d.penstock = filepath.Join(d.dir, "penstock")
 	b.Build("..", d.penstock, "./cmd/penstock")
 	d.upstream = d.startUpstream()
@@ -88,7 +87,7 @@ func (b *bench) compete(s *report.Section, title, reference string, all []contes
 		for _, c := range all {
 			b.Step("%s: %s", title, c.name)
 			before := c.cpu()
-			r := lab.Must(c.load.run(b, b.dir, b.cell))
+			r := lab.Must(c.load.run(b, b.dir, b.Cell(5*time.Second)))
 			used := c.cpu() - before
 			switch passed := r.requests - r.refused; {
 			case c.allow && r.refused > 0:

@@ -79,7 +79,7 @@ func TestCompare(t *testing.T) {
 	if os.Getenv("PENSTOCK_TEST_LONG") == "" {
 		t.Skip("builds two servers and runs them: with PENSTOCK_TEST_LONG=1")
 	}
-	done, err := lab.Run(t.Context(), "compare", 1, nil, func(b *lab.Bench) *Comparison { return Compare(b, 3000, 2) })
+	done, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) *Comparison { return Compare(b, 3000, 2) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ var callers = []int{16, 64, 256}
 // A bench holds all contestants, and the results by row and figure. Figures have the traffic's name as a prefix.
 type bench struct {
 	*lab.Bench
-	cell    time.Duration
-	keys    []string // allowed ones; a tenth as many are denied
+	cell    time.Duration // of one repeat
+	keys    []string      // allowed ones; a tenth as many are denied
 	runners []runner
 	report.Samples
 }
@@ -37,8 +37,8 @@ type runner struct {
 }
 
 // Measure runs the benchmark.
-func Measure(b *lab.Bench, keys int, cell time.Duration) report.Section {
-	e := &bench{Bench: b, cell: cell, keys: lab.Keys(keys), Samples: report.Samples{}}
+func Measure(b *lab.Bench) report.Section {
+	e := &bench{Bench: b, cell: b.Cell(5 * time.Second), keys: lab.Keys(b.Size(100_000)), Samples: report.Samples{}}
 	dir := b.TempDir("")
 	build(b, dir)
 	for _, c := range contestants(dir) {

@@ -7,16 +7,19 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 )
 
 // A Bench is the run of one section. As with a test, the first error ends it: a benchmark can do nothing about an error
 // but report it. Check and Must do that.
 type Bench struct {
 	context.Context
-	Repeat int // interleaved repeats per figure
+	Name     string
+	Repeat   int      // interleaved repeats per figure
+	Divisor  int      // of the sizes and times of a full run; 0: 1
+	HugeKeys int      // keys of the section huge
+	Stderr   *os.File // shows the progress if it is a terminal; may be nil
 
-	name     string
-	terminal *os.File // nil: show no progress
 	steps    int
 	doing    string
 	cleanups []func()
@@ -38,30 +41,37 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// Run runs a section and returns its result. Progress is shown on stderr if that is a terminal.
-func Run[T any](ctx context.Context, name string, repeat int, stderr *os.File, section func(*Bench) T) (result T, err error) {
-	b := &Bench{Context: ctx, Repeat: repeat, name: name}
-	if stderr != nil {
-		if info, err := stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			b.terminal = stderr
-		}
-	}
+// Try calls f and returns the error that Check or Must ended it with.
+func Try(f func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
 		case failure:
-			err = fmt.Errorf("%s: %s: %w", name, b.doing, r.error)
+			err = r.error
 		default:
 			panic(r)
 		}
 	}()
-	defer func() {
-		if b.terminal != nil {
-			fmt.Fprint(b.terminal, clearLine)
-		}
-	}()
-	b.Scope(func() { result = section(b) })
-	return result, nil
+	f()
+	return nil
+}
+
+// Run runs a section and returns its result.
+func Run[T any](b Bench, section func(*Bench) T) (result T, err error) {
+	err = Try(func() { b.Scope(func() { result = section(&b) }) })
+	if err != nil {
+		err = fmt.Errorf("%s: %s: %w", b.Name, b.doing, err)
+	}
+	b.show("")
+	return result, err
+}
+
+// Size returns how many to measure, of what a full run measures.
+func (b *Bench) Size(full int) int { return max(1, full/max(1, b.Divisor)) }
+
+// Cell returns how long to measure one repeat of one figure, of what a full run takes.
+func (b *Bench) Cell(full time.Duration) time.Duration {
+	return full / time.Duration(max(1, b.Divisor))
 }
 
 // Cleanup calls f at the end of the section, or of the innermost scope. The last one is called first.
@@ -80,15 +90,21 @@ func (b *Bench) Scope(f func()) {
 	f()
 }
 
-const clearLine = "\r\x1b[K"
-
 // Step says what is measured next, on the terminal and in an error. It ends the section if it was interrupted.
 func (b *Bench) Step(format string, args ...any) {
 	b.steps++
 	b.doing = fmt.Sprintf(format, args...)
 	Check(context.Cause(b))
-	if b.terminal != nil {
-		fmt.Fprintf(b.terminal, "%s%s %d  %s", clearLine, b.name, b.steps, b.doing)
+	b.show(fmt.Sprintf("%s %d  %s", b.Name, b.steps, b.doing))
+}
+
+// show replaces the line on the terminal.
+func (b *Bench) show(line string) {
+	if b.Stderr == nil {
+		return
+	}
+	if info, err := b.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		fmt.Fprint(b.Stderr, "\r\x1b[K", line)
 	}
 }
 

@@ -85,7 +85,7 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 // A section ends at its first error, with the step that it was at, after its cleanups.
 func TestRun(t *testing.T) {
 	var cleaned []int
-	_, err := Run(t.Context(), "name", 1, os.Stderr, func(b *Bench) int {
+	_, err := Run(Bench{Context: t.Context(), Name: "name", Stderr: os.Stderr}, func(b *Bench) int {
 		b.Cleanup(func() { cleaned = append(cleaned, 1) })
 		b.Scope(func() { b.Cleanup(func() { cleaned = append(cleaned, 0) }) })
 		b.Cleanup(func() { cleaned = append(cleaned, 2) })
@@ -97,7 +97,7 @@ func TestRun(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Run(ctx, "name", 1, nil, func(b *Bench) int { b.Step("step"); return 0 }); !errors.Is(err, context.Canceled) {
+	if _, err := Run(Bench{Context: ctx}, func(b *Bench) int { b.Step("step"); return 0 }); !errors.Is(err, context.Canceled) {
 		t.Errorf("an interrupted section: %v", err)
 	}
 }
@@ -120,7 +120,7 @@ func TestInfoNamesWhatIsMissing(t *testing.T) {
 	if v := server.Info("server", "redis_version"); v == "" {
 		t.Error("redis_version is empty")
 	}
-	_, err := Run(t.Context(), "", 1, nil, func(*Bench) string { return server.Info("server", "no_such_field") })
+	_, err := Run(Bench{Context: t.Context()}, func(*Bench) string { return server.Info("server", "no_such_field") })
 	if err == nil || !strings.Contains(err.Error(), "no_such_field") {
 		t.Errorf("got %v, want an error that names the field", err)
 	}

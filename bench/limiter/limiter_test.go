@@ -124,7 +124,7 @@ func TestTrafficFollowsItsPattern(t *testing.T) {
 
 func TestChildWorksAndReportsErrors(t *testing.T) {
 	in := func(do func(*Child)) error {
-		_, err := lab.Run(t.Context(), "child", 1, nil, func(b *lab.Bench) int { do(Spawn(b, Headline)); return 0 })
+		_, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) int { do(Spawn(b, Headline)); return 0 })
 		return err
 	}
 	if err := in(func(c *Child) { c.Fill(0, 1) }); err == nil {

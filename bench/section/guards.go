@@ -63,8 +63,8 @@ func guards() []guard {
 
 // Guards measures the features around a charge: how many bytes a store keeps for a request with a penalty, an id, a
 // reservation or a permit, and what these cost a decision. The bytes are what a client can make a store keep.
-func Guards(b *lab.Bench, size Sizes) report.Section {
-	server, keys := b.Redis(), size.GuardedKeys
+func Guards(b *lab.Bench) report.Section {
+	server, keys := b.Redis(), b.Size(100_000)
 	bytes := report.Table{
 		Title:   fmt.Sprintf("Bytes that a subject takes after its first call, of %s subjects", report.Figure(float64(keys))),
 		Columns: report.Columns(report.Column{Unit: "B", Better: report.Less, Against: plain}, "memory", "Redis"),
@@ -90,11 +90,11 @@ func Guards(b *lab.Bench, size Sizes) report.Section {
 		for _, g := range guards() {
 			b.Step("decide %s", g.name)
 			memory := lab.Must(memstore.New(memstore.Options{}))
-			samples.Add(g.name, "memory", g.rate(b, memory, 1, size))
+			samples.Add(g.name, "memory", g.rate(b, memory, 1, keys))
 			lab.Check(memory.Close())
 			server.Command("FLUSHALL", "SYNC")
 			store := openRedis(server)
-			samples.Add(g.name, "Redis", g.rate(b, store, 64, size))
+			samples.Add(g.name, "Redis", g.rate(b, store, 64, keys))
 			lab.Check(store.Close())
 		}
 	}
@@ -139,10 +139,10 @@ func (g guard) caller(ctx context.Context, store penstock.Store, i int) func(key
 }
 
 // rate returns the decisions per second.
-func (g guard) rate(b *lab.Bench, store penstock.Store, callers int, size Sizes) float64 {
-	loop := lab.ClosedLoop{Callers: callers, Duration: size.RedisCell, Unwatched: true}
+func (g guard) rate(b *lab.Bench, store penstock.Store, callers, keys int) float64 {
+	loop := lab.ClosedLoop{Callers: callers, Duration: b.Cell(time.Second), Unwatched: true}
 	return lab.Must(loop.Run(b, func(i int) func(int) error {
 		take := g.caller(b, store, i)
-		return func(n int) error { return take((i + n*callers) % size.GuardedKeys) }
+		return func(n int) error { return take((i + n*callers) % keys) }
 	})).PerSecond()
 }

@@ -12,12 +12,15 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-const members = 3 // nodes that share a hot key
+const (
+	members = 3 // nodes that share a hot key
+	hotCell = 2 * time.Second
+)
 
 // A hotBench holds the nodes, connected to one server, and the results by row and figure.
 type hotBench struct {
 	*lab.Bench
-	size   Sizes
+	scarce int64 // requests per second, a limit that several nodes reach
 	server lab.Redis
 	nodes  []*node
 	report.Samples
@@ -26,9 +29,9 @@ type hotBench struct {
 // Hot measures the paths that keep load away from Redis, at engine.Decide, with the stores that internal/server puts
 // around it: decisions by Redis, denials from a node's deny cache, and requests covered by leases. It also measures
 // what one hot key on several nodes costs Redis. It has no peers: the reference is the exact decision.
-func Hot(bench *lab.Bench, size Sizes) report.Section {
-	b := &hotBench{bench, size, bench.Redis(), nil, report.Samples{}}
-	s := hotRules(size.Scarce)
+func Hot(bench *lab.Bench) report.Section {
+	b := &hotBench{bench, int64(bench.Size(200_000)), bench.Redis(), nil, report.Samples{}}
+	s := hotRules(b.scarce)
 	for range members {
 		b.nodes = append(b.nodes, openNode(bench, redisstore.Options{Addresses: []string{b.server.Addr}}, s))
 	}
@@ -108,7 +111,7 @@ func (b *hotBench) alongPaths() {
 	for _, callers := range hotCallers {
 		for _, p := range hotPaths {
 			b.Step("%d callers: %s", callers, p.name)
-			r := nodeLoad{b.nodes[:1], callers, p.path, pathUser, b.size.HotCell, roomyWindow}.run(b.Bench, b.server)
+			r := nodeLoad{b.nodes[:1], callers, p.path, pathUser, b.Cell(hotCell), roomyWindow}.run(b.Bench, b.server)
 			if n, want := r.windows.admitted(), map[bool]int64{true: r.Decisions}[p.passes]; n != want {
 				lab.Check(fmt.Errorf("%d of %d calls passed, and %d should have", n, r.Decisions, want))
 			}
@@ -155,7 +158,7 @@ const (
 func (b *hotBench) keyLoads() []keyLoad {
 	return []keyLoad{
 		{withRoom, leasedPath, roomy, roomyWindow, 0.02},
-		{reached, scarcePath, b.size.Scarce, scarceWindow, 0.02},
+		{reached, scarcePath, b.scarce, scarceWindow, 0.02},
 		{flooded, deniedPath, 0, roomyWindow, 0.001}, // the one allowed request came earlier
 	}
 }
@@ -166,7 +169,7 @@ func (b *hotBench) onNodes(user string) {
 		if l.name == flooded {
 			b.deny(b.nodes, user)
 		}
-		r := nodeLoad{b.nodes, members * runtime.GOMAXPROCS(0), l.path, user, b.size.HotCell, l.window}.run(b.Bench, b.server)
+		r := nodeLoad{b.nodes, members * runtime.GOMAXPROCS(0), l.path, user, b.Cell(hotCell), l.window}.run(b.Bench, b.server)
 		lab.Check(r.windows.check(l.limit))
 		b.note(l.name, "", r)
 		b.noteCosts(l.name, r)
@@ -191,7 +194,7 @@ func (b *hotBench) addNodes(s *report.Section) {
 		s.Goals = append(s.Goals, report.Below("hot: asked of Redis per decision, "+l.name, l.asked, b.Median(l.name, redisCosts[0].Name), ""))
 	}
 	s.Tables = append(s.Tables, b.Table(fmt.Sprintf("One key on %d nodes, as fast as %d callers can; the limit that is reached is %s/s",
-		members, members*runtime.GOMAXPROCS(0), report.Figure(float64(b.size.Scarce))), "", columns, rows))
+		members, members*runtime.GOMAXPROCS(0), report.Figure(float64(b.scarce))), "", columns, rows))
 	s.Goals = append(s.Goals,
 		report.AtLeast(fmt.Sprintf("hot: decisions/s on one key, %d nodes, leased", members), 400_000, b.Median(withRoom, rate), "/s"),
 		report.AtMost(fmt.Sprintf("hot: most that passed in a window, %d nodes, leased", members), 100, slices.Max(append([]float64{0}, b.Samples[[2]string{reached, fullest}]...)), "% of the limit"),

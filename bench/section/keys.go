@@ -27,8 +27,9 @@ const collections = 3
 
 // Keys measures what a key costs a process besides time: bytes, and work for the garbage collector. It measures one
 // contestant at a time, because each needs the machine's memory.
-func Keys(b *lab.Bench, size Sizes) report.Section {
-	s := report.Section{Name: "keys", Title: fmt.Sprintf("What %s keys cost", report.Figure(float64(size.WeighedKeys)))}
+func Keys(b *lab.Bench) report.Section {
+	keys := b.Size(10_000_000)
+	s := report.Section{Name: "keys", Title: fmt.Sprintf("What %s keys cost", report.Figure(float64(keys)))}
 	t := report.Table{
 		Title: "Bytes per key, keys included, and the time of a full garbage collection",
 		Columns: []report.Column{
@@ -40,11 +41,11 @@ func Keys(b *lab.Bench, size Sizes) report.Section {
 	}
 	for _, c := range limiter.InMemory() {
 		b.Step("%s", c.Name)
-		w, need := weighKeys(b, c.Name, size.WeighedKeys)
+		w, need := weighKeys(b, c.Name, keys)
 		if need > mostWeight {
 			s.Notes = append(s.Notes, fmt.Sprintf("Left out: %s would need about %d MiB, more than %d.", c.Name, need>>20, mostWeight>>20))
 		}
-		t.Rows = append(t.Rows, report.NewRow(c.Name, c.Role, perKey(w, size.WeighedKeys)...))
+		t.Rows = append(t.Rows, report.NewRow(c.Name, c.Role, perKey(w, keys)...))
 	}
 	s.Tables = []report.Table{t.AgainstBestPeer()}
 	// What the store and the heap account for, and what the process takes from the machine, including the runtime's own
@@ -101,8 +102,8 @@ const (
 )
 
 // Huge fills our store with a number of keys that other limiters have no memory for.
-func Huge(b *lab.Bench, size Sizes) report.Section {
-	keys := size.HugeKeys
+func Huge(b *lab.Bench) report.Section {
+	keys := b.HugeKeys
 	need := int64(float64(keys)*mostPerKey) + 256<<20
 	if available := memoryAvailable(); available < need {
 		lab.Check(fmt.Errorf("%s keys need about %.1f GiB, and this machine has %.1f available: choose fewer with -keys", report.Figure(float64(keys)), gib(need), gib(available)))
@@ -121,7 +122,7 @@ func Huge(b *lab.Bench, size Sizes) report.Section {
 	var perDecision [2]float64
 	for i := range perDecision {
 		b.Step("decide, %d core", i+1)
-		ran := child.Run(limiter.Run{Pattern: limiter.Uniform, Procs: i + 1, Duration: size.HugeCell})
+		ran := child.Run(limiter.Run{Pattern: limiter.Uniform, Procs: i + 1, Duration: b.Cell(5 * time.Second)})
 		if ran.Allowed != ran.Calls {
 			lab.Check(fmt.Errorf("%d of %d decisions were denied; the limit has room for all", ran.Calls-ran.Allowed, ran.Calls))
 		}

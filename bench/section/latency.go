@@ -13,11 +13,11 @@ import (
 
 // Latency measures how long a request waits for a decision on Redis when requests arrive on a schedule, and the effect
 // of a slower network on one round trip and on four.
-func Latency(b *lab.Bench, size Sizes) report.Section {
+func Latency(b *lab.Bench) report.Section {
 	s := report.Section{Name: "latency", Title: "Latency on Redis"}
 	server := b.Redis()
-	scheduled(b, size, server, &s)
-	overNetworks(b, size, server, &s)
+	scheduled(b, server, &s)
+	overNetworks(b, server, &s)
 	return s
 }
 
@@ -28,20 +28,21 @@ var scheduledColumns = []report.Column{
 }
 
 // scheduled measures at half of the highest sustainable rate of scheduled requests.
-func scheduled(b *lab.Bench, size Sizes, server lab.Redis, s *report.Section) {
+func scheduled(b *lab.Bench, server lab.Redis, s *report.Section) {
 	c := lab.Must(limiter.Find(limiter.OnRedis(), limiter.Headline))
 	l := lab.Must(c.Open(b, server.Addr, limiter.Slow))
 	defer l.Close()
-	keys := lab.Keys(size.RedisKeys)
+	keys, cell := lab.Keys(b.Size(redisKeys)), b.Cell(5*time.Second)
 	lab.Check(lab.Warm(b, l, keys))
+	keptUp := 50 * time.Millisecond * time.Duration(max(1, b.Divisor)) // a quick run on a busy machine has stalls that are as long as its cells
 	samples := report.Samples{}
 	for range b.Repeat {
 		b.Step("open loop")
-		served := lab.Must(lab.Load{ClosedLoop: lab.ClosedLoop{Callers: most, Duration: size.LatencyCell}, Keys: keys}.Run(b, l))
-		saturation := lab.Must(lab.Saturation(b, l, keys, served.PerSecond(), size.LatencyCell/2, size.KeptUp))
+		served := lab.Must(lab.Load{ClosedLoop: lab.ClosedLoop{Callers: most, Duration: cell}, Keys: keys}.Run(b, l))
+		saturation := lab.Must(lab.Saturation(b, l, keys, served.PerSecond(), cell/2, keptUp))
 		server.Command("CONFIG", "RESETSTAT")
 		before := lab.OwnCPU()
-		w := lab.Must(lab.OpenLoop{PerSecond: saturation / 2, Duration: size.LatencyCell, Keys: keys}.Run(b, l))
+		w := lab.Must(lab.OpenLoop{PerSecond: saturation / 2, Duration: cell, Keys: keys}.Run(b, l))
 		cpu := lab.OwnCPU() - before
 		script := scriptTimes(server)
 		for i, v := range []float64{
@@ -83,7 +84,7 @@ var networks = []time.Duration{time.Millisecond, 2 * time.Millisecond}
 
 // overNetworks measures the exact log in one script and in four round trips, and our cheapest limit. Few callers send
 // at once, so that they wait for the network.
-func overNetworks(b *lab.Bench, size Sizes, server lab.Redis, s *report.Section) {
+func overNetworks(b *lab.Bench, server lab.Redis, s *report.Section) {
 	samples := report.Samples{}
 	var travellers []limiter.Contestant
 	for _, name := range []string{limiter.Headline, limiter.OurLog, limiter.FourTrips} {
@@ -93,7 +94,7 @@ func overNetworks(b *lab.Bench, size Sizes, server lab.Redis, s *report.Section)
 		for _, roundTrip := range networks {
 			for _, c := range travellers {
 				b.Step("+%v: %s", roundTrip, c.Name)
-				samples.Add(c.Name, fmt.Sprintf("+%v", roundTrip), travel(b, size, server.Addr, roundTrip, c))
+				samples.Add(c.Name, fmt.Sprintf("+%v", roundTrip), travel(b, server.Addr, roundTrip, c))
 			}
 		}
 	}
@@ -111,12 +112,12 @@ func overNetworks(b *lab.Bench, size Sizes, server lab.Redis, s *report.Section)
 }
 
 // travel returns the median latency, in ms, over its own network.
-func travel(b *lab.Bench, size Sizes, addr string, roundTrip time.Duration, c limiter.Contestant) float64 {
+func travel(b *lab.Bench, addr string, roundTrip time.Duration, c limiter.Contestant) float64 {
 	proxy := lab.Must(lab.NewDelayProxy(addr, roundTrip))
 	defer proxy.Close()
 	l := lab.Must(c.Open(b, proxy.Addr(), limiter.Slow))
 	defer l.Close()
 	lab.Check(l.Warm(b, "first")) // connects, and loads the script into the server
-	load := lab.Load{ClosedLoop: lab.ClosedLoop{Callers: 4, Requests: size.Travels}, Keys: lab.Keys(size.RedisKeys), MayDeny: true}
+	load := lab.Load{ClosedLoop: lab.ClosedLoop{Callers: 4, Requests: b.Size(200)}, Keys: lab.Keys(b.Size(redisKeys)), MayDeny: true}
 	return lab.Must(load.Run(b, l)).Millis(50)
 }

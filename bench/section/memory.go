@@ -1,3 +1,5 @@
+// Package section contains the benchmarks of limiters and engines: in process memory, on Redis, by rules, and how costs
+// grow. Each is one function that returns a section of the report.
 package section
 
 import (
@@ -36,7 +38,8 @@ func memoryCells() (all []memoryCell) {
 }
 
 // Memory measures how long a decision in process memory takes.
-func Memory(b *lab.Bench, size Sizes) report.Section {
+func Memory(b *lab.Bench) report.Section {
+	keys := b.Size(1_000_000)
 	var children []*limiter.Child
 	for _, c := range limiter.InMemory() {
 		children = append(children, limiter.Spawn(b, c.Name))
@@ -46,7 +49,7 @@ func Memory(b *lab.Bench, size Sizes) report.Section {
 		for _, child := range children {
 			b.Step("fill %s", child.Name)
 			child.Open(limit)
-			child.Fill(0, size.MemoryKeys)
+			child.Fill(0, keys)
 		}
 		for range b.Repeat {
 			for _, c := range memoryCells() {
@@ -55,7 +58,7 @@ func Memory(b *lab.Bench, size Sizes) report.Section {
 				}
 				for _, child := range children {
 					b.Step("%s: %s", c.name, child.Name)
-					ran := child.Run(limiter.Run{Pattern: c.pattern, Procs: c.procs, Duration: size.MemoryCell})
+					ran := child.Run(limiter.Run{Pattern: c.pattern, Procs: c.procs, Duration: b.Cell(500 * time.Millisecond)})
 					if want := map[bool]int64{true: 0, false: ran.Calls}[limit == limiter.Spent]; ran.Allowed != want {
 						lab.Check(fmt.Errorf("%d of %d calls passed, want %d: it is not in the state to be measured", ran.Allowed, ran.Calls, want))
 					}
@@ -65,10 +68,10 @@ func Memory(b *lab.Bench, size Sizes) report.Section {
 			}
 		}
 	}
-	return memorySection(size, elapsed, cpu)
+	return memorySection(keys, elapsed, cpu)
 }
 
-func memorySection(size Sizes, elapsed, cpu report.Samples) report.Section {
+func memorySection(keys int, elapsed, cpu report.Samples) report.Section {
 	var columns []report.Column
 	for _, c := range memoryCells() {
 		columns = append(columns, report.Column{Name: c.name, Unit: "ns", Better: report.Less})
@@ -77,9 +80,9 @@ func memorySection(size Sizes, elapsed, cpu report.Samples) report.Section {
 	t := elapsed.Table("Nanoseconds per decision, all cores together", "", columns, rows).AgainstBestPeer()
 	s := report.Section{
 		Name:  "memory",
-		Title: fmt.Sprintf("In process memory, %s keys", report.Figure(float64(size.MemoryKeys))),
+		Title: fmt.Sprintf("In process memory, %s keys", report.Figure(float64(keys))),
 		Notes: []string{"Our rows hash the subject from the same string that the peers take as their key, on every call, and fill a whole decision; the reference is the fastest peer of each column.",
-			fmt.Sprintf("One read from a random place among this number of 32-byte slots takes %v on this machine. A single decision for a new key cannot be faster; decisions in a batch share the wait.", chase(size.MemoryKeys))},
+			fmt.Sprintf("One read from a random place among this number of 32-byte slots takes %v on this machine. A single decision for a new key cannot be faster; decisions in a batch share the wait.", chase(keys))},
 		Tables: []report.Table{t, cpu.Table("Processor nanoseconds per decision, which a busy machine distorts less", "", columns, rows).AgainstBestPeer()},
 	}
 	for i, c := range memoryCells() {

@@ -9,8 +9,10 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// most is the number of callers in the goals.
-const most = 512
+const (
+	most      = 512 // callers in the goals
+	redisKeys = 100_000
+)
 
 // A redisCell is one set of conditions to measure under, a column of each table.
 type redisCell struct {
@@ -52,7 +54,6 @@ var redisFigures = []struct {
 // A redisBench is all contestants, connected to one server.
 type redisBench struct {
 	*lab.Bench
-	size    Sizes
 	server  lab.Redis
 	keys    []string
 	samples report.Samples
@@ -63,8 +64,8 @@ const hotKey = "key-hot-hot-hot-"
 
 // Redis measures limiters that keep their state in Redis at full speed: decisions per second, latency, processor time
 // per decision, and the server's memory per key.
-func Redis(bench *lab.Bench, size Sizes) report.Section {
-	b := &redisBench{bench, size, bench.Redis(), lab.Keys(size.RedisKeys), report.Samples{}, map[string]int64{}}
+func Redis(bench *lab.Bench) report.Section {
+	b := &redisBench{bench, bench.Redis(), lab.Keys(bench.Size(redisKeys)), report.Samples{}, map[string]int64{}}
 	var limiters []lab.Limiter
 	for _, c := range limiter.OnRedis() {
 		b.Step("fill %s", c.Name)
@@ -90,7 +91,7 @@ func Redis(bench *lab.Bench, size Sizes) report.Section {
 
 func (b *redisBench) measure(c limiter.Contestant, l lab.Limiter, cell redisCell) {
 	load := lab.Load{
-		ClosedLoop: lab.ClosedLoop{Callers: cell.callers, Duration: b.size.RedisCell / time.Duration(cell.turns())},
+		ClosedLoop: lab.ClosedLoop{Callers: cell.callers, Duration: b.Cell(time.Second) / time.Duration(cell.turns())},
 		Keys:       b.keys, MayGiveUp: c.MayGiveUp,
 	}
 	if cell.hot {
@@ -112,7 +113,7 @@ func (b *redisBench) measure(c limiter.Contestant, l lab.Limiter, cell redisCell
 func (b *redisBench) section() report.Section {
 	s := report.Section{
 		Name:  "redis",
-		Title: fmt.Sprintf("On Redis, %s keys, callers that ask again at once", report.Figure(float64(b.size.RedisKeys))),
+		Title: fmt.Sprintf("On Redis, %s keys, callers that ask again at once", report.Figure(float64(len(b.keys)))),
 		Notes: []string{"Clients and server share this machine's processors. The reference is " + limiter.RedisRate + "; rows in brackets do less than a limiter must."},
 	}
 	for _, c := range limiter.OnRedis() {
@@ -160,7 +161,7 @@ func (b *redisBench) weigh() []report.Table {
 	}
 	return []report.Table{
 		b.weights(server, "Redis memory per key", limiter.RedisRate, counters, b.keys, 1),
-		b.weights(server, fmt.Sprintf("Redis memory per log of %d calls", logEntries), limiter.FourTrips, logs, b.keys[:min(len(b.keys), b.size.LogKeys)], logEntries),
+		b.weights(server, fmt.Sprintf("Redis memory per log of %d calls", logEntries), limiter.FourTrips, logs, b.keys[:b.Size(200)], logEntries),
 	}
 }
 

@@ -38,7 +38,7 @@ type ruleSet struct {
 // Rules measures how long it takes to find the rules that apply to a request, among ten and among a hundred thousand,
 // what a rule costs in memory, and how long compiling takes. It has no peers: the reference is the same index with ten
 // rules.
-func Rules(b *lab.Bench, size Sizes) report.Section {
+func Rules(b *lab.Bench) report.Section {
 	s := report.Section{Name: "rules", Title: "Finding the rules of a call", Notes: []string{
 		"A fifth of the rules each: by user, by path, by tenant and resource, by network, by the end of the host name. Calls have eight attributes.",
 	}}
@@ -49,7 +49,7 @@ func Rules(b *lab.Bench, size Sizes) report.Section {
 		{Name: "parse", Unit: "ms", Better: report.Less},
 		{Name: "compile", Unit: "ms", Better: report.Less},
 	}}
-	for _, n := range []int{few, 1000, size.Rules} {
+	for _, n := range []int{few, 1000, b.Size(100_000)} {
 		b.Step("compile %d", n)
 		set := prepareRules(n)
 		sets = append(sets, set)
@@ -62,7 +62,7 @@ func Rules(b *lab.Bench, size Sizes) report.Section {
 			for column := range hits {
 				for _, set := range sets {
 					b.Step("%s, %d match", set.name, hits[column])
-					samples.Add(set.name, crowds[crowd].title+fmt.Sprint(hits[column]), set.matchTime(crowd, column, size.RulesCell))
+					samples.Add(set.name, crowds[crowd].title+fmt.Sprint(hits[column]), set.matchTime(crowd, column, b.Cell(500*time.Millisecond)))
 				}
 			}
 		}

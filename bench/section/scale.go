@@ -17,9 +17,9 @@ import (
 
 // Scale measures how the cost of a decision grows: with the limits of a request, with keys, with rules and with nodes.
 // Each table is a curve; its rows are points.
-func Scale(b *lab.Bench, size Sizes) report.Section {
+func Scale(b *lab.Bench) report.Section {
 	s := report.Section{Name: "scale", Title: "How the cost of a decision grows"}
-	server, cell := b.Redis(), size.ScaleCell
+	server, cell := b.Redis(), b.Cell(2*time.Second)
 	curve := func(title, unit string, figures []string, points []int, measure func(n int) []float64) {
 		t := report.Table{Title: title, Columns: report.Columns(report.Column{Unit: unit, Better: report.Less}, figures...)}
 		for _, n := range points {
@@ -28,11 +28,11 @@ func Scale(b *lab.Bench, size Sizes) report.Section {
 		}
 		s.Tables = append(s.Tables, t)
 	}
-	curve("Limits per request", "µs", []string{"memory", "Redis, CPU of Redis"}, steps(1, size.ScaledLimits, 2), func(n int) []float64 { return byLimits(b, server, n, cell) })
+	curve("Limits per request", "µs", []string{"memory", "Redis, CPU of Redis"}, steps(1, b.Size(64), 2), func(n int) []float64 { return byLimits(b, server, n, cell) })
 	b.Scope(func() {
 		child := limiter.Spawn(b, limiter.Headline)
 		child.Open(limiter.Limit{Count: limiter.Roomy.Count, Window: limiter.Roomy.Window, MaxBytes: 8 << 30}) // room for the longest curve
-		curve("Keys in memory", "ns", []string{"1 core", "2 core"}, steps(1000, size.ScaledKeys, 10), func(n int) (values []float64) {
+		curve("Keys in memory", "ns", []string{"1 core", "2 core"}, steps(1000, b.Size(100_000_000), 10), func(n int) (values []float64) {
 			child.Fill(n/10, n) // the tenth is the point before
 			for procs := 1; procs <= 2; procs++ {
 				values = append(values, child.Run(limiter.Run{Pattern: limiter.Uniform, Procs: procs, Duration: cell}).PerCall())
@@ -40,11 +40,11 @@ func Scale(b *lab.Bench, size Sizes) report.Section {
 			return values
 		})
 	})
-	curve("Rules, of which five match", "ns", []string{"match"}, append(steps(10, size.ScaledRules-1, 10), size.ScaledRules), func(n int) []float64 {
+	curve("Rules, of which five match", "ns", []string{"match"}, append(steps(10, b.Size(200_000)-1, 10), b.Size(200_000)), func(n int) []float64 {
 		return []float64{prepareRules(n).matchTime(len(crowds)-1, len(hits)-1, cell)}
 	})
 	curve("Nodes that share one key", "µs", []string{"exact: nodes and clients", "exact: Redis", "leased: nodes and clients", "leased: Redis"},
-		steps(1, size.ScaledNodes, 2), func(n int) (values []float64) {
+		steps(1, b.Size(64), 2), func(n int) (values []float64) {
 			b.Scope(func() { values = byNodes(b, server, n, cell) })
 			return values
 		})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/bench/limiter"
-	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/redisstore"
 )
 
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 func TestContestantsThatNeedTooMuchAreLeftOut(t *testing.T) {
 	defer func(before int64) { mostWeight = before }(mostWeight)
 	mostWeight = 1
-	s, err := lab.Run(t.Context(), "keys", 1, nil, func(b *lab.Bench) report.Section { return Keys(b, Sizes{WeighedKeys: 20_000}) })
+	s, err := lab.Run(lab.Bench{Context: t.Context(), Divisor: 500}, Keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +31,7 @@ func TestContestantsThatNeedTooMuchAreLeftOut(t *testing.T) {
 			t.Errorf("goal %q is %s", g.Name, g.Verdict)
 		}
 	}
-	_, err = lab.Run(t.Context(), "huge", 1, nil, func(b *lab.Bench) report.Section { return Huge(b, Sizes{HugeKeys: 1 << 57}) })
+	_, err = lab.Run(lab.Bench{Context: t.Context(), HugeKeys: 1 << 57}, Huge)
 	if err == nil || !strings.Contains(err.Error(), "choose fewer with -keys") {
 		t.Errorf("more keys than there is memory for: %v", err)
 	}
@@ -41,7 +40,7 @@ func TestContestantsThatNeedTooMuchAreLeftOut(t *testing.T) {
 // The check notices nodes that do not share their limit.
 func TestCheckNoticesWhoDoesNotShare(t *testing.T) {
 	for _, shares := range []bool{true, false} {
-		found, err := lab.Run(t.Context(), "nodes", 1, nil, func(b *lab.Bench) nodeResult {
+		found, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) nodeResult {
 			server, s := b.Redis(), hotRules(1)
 			l := nodeLoad{callers: 2 * members, path: deniedPath, user: "user", window: roomyWindow}
 			for i := range members {

@@ -21,7 +21,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	done, err := lab.Run(ctx, "compare", 1, os.Stderr, func(b *lab.Bench) *envoy.Comparison { return envoy.Compare(b, *requests, *seed) })
+	done, err := lab.Run(lab.Bench{Context: ctx, Name: "compare", Stderr: os.Stderr}, func(b *lab.Bench) *envoy.Comparison { return envoy.Compare(b, *requests, *seed) })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
