@@ -102,10 +102,9 @@ type loadTarget struct {
 }
 
 func newLoadTarget(s *server, t traffic) lab.Limiter {
-	return &loadTarget{conns: s.conns, traffic: t, encoded: encode(t.name)}
+	a := &loadTarget{conns: s.conns, traffic: t, encoded: encode(t.name)}
+	return lab.Limiter{Caller: a.Caller, Warm: a.Warm}
 }
-
-func (a *loadTarget) Close() error { return nil }
 
 // Caller uses the connections in turn.
 func (a *loadTarget) Caller() lab.TakeFunc {
@@ -132,13 +131,13 @@ func (a *loadTarget) ask(ctx context.Context, conn *grpc.ClientConn, key string,
 }
 
 // Warm creates a key's counter and brings it to the state with the expected answer.
-func (a *loadTarget) Warm(ctx context.Context, key string) error {
+func (a *loadTarget) Warm(ctx context.Context, key string) (bool, error) {
 	conn := a.conns[a.next.Add(1)%uint64(len(a.conns))]
 	var response []byte
 	for range a.traffic.warm {
 		if _, err := a.ask(ctx, conn, key, &response); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }

@@ -13,15 +13,8 @@ import (
 )
 
 // fake gives configured answers: the tests are about the loads, not a limiter.
-type fake func() (bool, error)
-
-func (f fake) Caller() TakeFunc {
-	return func(context.Context, string) (bool, error) { return f() }
-}
-func (f fake) Close() error { return nil }
-func (f fake) Warm(context.Context, string) error {
-	_, err := f()
-	return err
+func fake(take func() (bool, error)) Limiter {
+	return Shared(func(context.Context, string) (bool, error) { return take() })
 }
 
 var errBroken = errors.New("broken")

@@ -10,21 +10,28 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/penstock-io/penstock/memstore"
 )
 
 // A TakeFunc charges one to the key and reports whether it was allowed.
 type TakeFunc func(ctx context.Context, key string) (allowed bool, err error)
 
 // A Limiter is what a load asks.
-type Limiter interface {
+type Limiter struct {
 	// Caller returns a TakeFunc for one goroutine, which may keep its own scratch memory.
-	Caller() TakeFunc
+	Caller func() TakeFunc
 
 	// Warm creates the state of a key so that it lasts for the rest of the benchmark. It charges more than one for a
 	// limiter that drops a key once it has refilled.
-	Warm(ctx context.Context, key string) error
+	Warm TakeFunc
 
-	Close() error
+	Stats func() memstore.Stats // of our store in memory; otherwise nil
+}
+
+// Shared returns a limiter that keeps nothing per goroutine, and warms a key by taking once.
+func Shared(take TakeFunc) Limiter {
+	return Limiter{Caller: func() TakeFunc { return take }, Warm: take}
 }
 
 // A ClosedLoop is callers that send the next request as soon as they have the answer.
@@ -163,11 +170,27 @@ func Parallel(n int, do func(i int) error) (failed error) {
 	return failed
 }
 
-// Keys returns the names of n keys, 16 characters each.
+// KeyLength is the length of every key: "key-000000000042".
+const KeyLength = 16
+
+// AppendKey appends the key with a number. It is written by hand because millions are made.
+func AppendKey(b []byte, i int) []byte {
+	b = append(b, "key-000000000000"...)
+	for at := len(b) - 1; i > 0; at-- {
+		b[at] = byte('0' + i%10)
+		i /= 10
+	}
+	return b
+}
+
+// Key returns the key with a number.
+func Key(i int) string { return string(AppendKey(nil, i)) }
+
+// Keys returns the first n keys.
 func Keys(n int) []string {
 	keys := make([]string, n)
 	for i := range keys {
-		keys[i] = fmt.Sprintf("key-%012d", i)
+		keys[i] = Key(i)
 	}
 	return keys
 }
@@ -178,7 +201,7 @@ func Warm(ctx context.Context, limiter Limiter, keys []string) error {
 	var next atomic.Int64
 	return Parallel(callers, func(int) error {
 		for i := next.Add(1) - 1; i < int64(len(keys)); i = next.Add(1) - 1 {
-			if err := limiter.Warm(ctx, keys[i]); err != nil {
+			if _, err := limiter.Warm(ctx, keys[i]); err != nil {
 				return fmt.Errorf("warm %q: %w", keys[i], err)
 			}
 		}

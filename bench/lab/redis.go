@@ -47,13 +47,13 @@ func (r Redis) CPU() float64 {
 	return r.infoNumber("cpu", "used_cpu_user") + r.infoNumber("cpu", "used_cpu_sys")
 }
 
-// BytesPerKey returns by how much the memory of the empty server grows per key. fill connects, fills that many keys,
-// and disconnects.
+// BytesPerKey returns by how much the memory of the empty server grows per key. fill connects in
+// its scope, and fills that many keys.
 func (r Redis) BytesPerKey(b *Bench, keys int, fill func(keys int)) float64 {
-	fill(1) // a script stays in the server after its first run
+	b.Scope(func() { fill(1) }) // a script stays in the server after its first run
 	r.Command("FLUSHALL", "SYNC")
 	before := r.idleMemory(b)
-	fill(keys)
+	b.Scope(func() { fill(keys) })
 	return (r.idleMemory(b) - before) / float64(keys)
 }
 

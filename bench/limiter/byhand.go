@@ -12,32 +12,26 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-func byHand() []Contestant {
-	return []Contestant{
-		{Name: FourTrips, Role: report.Peer, Open: rueidisOpener(fourTrips)},
-		{Name: "INCRBY + EXPIRE, not conditional", Role: report.Ceiling, Open: rueidisOpener(increment)},
-		{Name: "EVALSHA of an empty script", Role: report.Ceiling, Open: rueidisOpener(emptyScript)},
-		{Name: "GET", Role: report.Ceiling, Open: rueidisOpener(get)},
-	}
+var byHand = []Contestant{
+	{Name: FourTrips, Role: report.Peer, Open: withRueidis(fourTrips)},
+	{Name: "INCRBY + EXPIRE, not conditional", Role: report.Ceiling, Open: withRueidis(increment)},
+	{Name: "EVALSHA of an empty script", Role: report.Ceiling, Open: withRueidis(emptyScript)},
+	{Name: "GET", Role: report.Ceiling, Open: withRueidis(get)},
 }
 
-// rueidisOpener connects as our store does.
-func rueidisOpener(limiter func(rueidis.Client, Limit) simple) func(context.Context, string, Limit) (lab.Limiter, error) {
-	return func(_ context.Context, addr string, l Limit) (lab.Limiter, error) {
-		client, err := rueidis.NewClient(rueidis.ClientOption{
+// withRueidis connects as our store does.
+func withRueidis(limiter func(rueidis.Client, Limit) lab.Limiter) func(*lab.Bench, string, Limit) lab.Limiter {
+	return func(b *lab.Bench, addr string, l Limit) lab.Limiter {
+		client := lab.Must(rueidis.NewClient(rueidis.ClientOption{
 			InitAddress:       []string{addr},
 			ConnWriteTimeout:  timeout,
 			ForceSingleClient: true,
 			DisableRetry:      true,
 			DisableCache:      true,
 			ClientSetInfo:     rueidis.DisableClientSetInfo,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("connect to Redis at %s: %w", addr, err)
-		}
-		s := limiter(client, l)
-		s.close = func() error { client.Close(); return nil }
-		return s, nil
+		}))
+		b.Cleanup(client.Close)
+		return limiter(client, l)
 	}
 }
 
@@ -64,18 +58,18 @@ func FourSteps(c rueidis.CoreClient, send func(rueidis.Completed) (int64, error)
 	return n <= l.Count, nil
 }
 
-func fourTrips(client rueidis.Client, l Limit) simple {
+func fourTrips(client rueidis.Client, l Limit) lab.Limiter {
 	l.Window = min(l.Window, logWindow)
-	return simple{take: func(ctx context.Context, key string) (bool, error) {
+	return lab.Shared(func(ctx context.Context, key string) (bool, error) {
 		send := func(c rueidis.Completed) (int64, error) { return client.Do(ctx, c).AsInt64() }
 		return FourSteps(client, send, "four:"+key, NewMember(), l)
-	}}
+	})
 }
 
 // increment counts in one round trip, but charges even if the limit is reached.
-func increment(client rueidis.Client, l Limit) simple {
+func increment(client rueidis.Client, l Limit) lab.Limiter {
 	seconds := int64(l.Window.Seconds())
-	return simple{take: func(ctx context.Context, key string) (bool, error) {
+	return lab.Shared(func(ctx context.Context, key string) (bool, error) {
 		key = "incr:" + key
 		replies := client.DoMulti(ctx,
 			client.B().Incrby().Key(key).Increment(1).Build(),
@@ -85,25 +79,24 @@ func increment(client rueidis.Client, l Limit) simple {
 			err = replies[1].Error()
 		}
 		return n <= l.Count, err
-	}}
+	})
 }
 
-func emptyScript(client rueidis.Client, _ Limit) simple {
+func emptyScript(client rueidis.Client, _ Limit) lab.Limiter {
 	script := rueidis.NewLuaScript("return 1")
-	return simple{take: func(ctx context.Context, key string) (bool, error) {
+	return lab.Shared(func(ctx context.Context, key string) (bool, error) {
 		n, err := script.Exec(ctx, client, []string{"empty:" + key}, nil).AsInt64()
 		return n == 1, err
-	}}
+	})
 }
 
-func get(client rueidis.Client, _ Limit) simple {
-	return simple{
-		take: func(ctx context.Context, key string) (bool, error) {
-			_, err := client.Do(ctx, client.B().Get().Key("get:"+key).Build()).ToString()
-			return true, err
-		},
-		warm: func(ctx context.Context, key string) error {
-			return client.Do(ctx, client.B().Set().Key("get:"+key).Value("0123456789abcdef").Build()).Error()
-		},
+func get(client rueidis.Client, _ Limit) lab.Limiter {
+	open := lab.Shared(func(ctx context.Context, key string) (bool, error) {
+		_, err := client.Do(ctx, client.B().Get().Key("get:"+key).Build()).ToString()
+		return true, err
+	})
+	open.Warm = func(ctx context.Context, key string) (bool, error) {
+		return true, client.Do(ctx, client.B().Set().Key("get:"+key).Value("0123456789abcdef").Build()).Error()
 	}
+	return open
 }

@@ -2,13 +2,16 @@ package limiter
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/rpc"
 	"os"
-	"os/exec"
 	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/penstock-io/penstock/bench/lab"
 )
@@ -17,18 +20,19 @@ import (
 // contestant pays for another's garbage. The parent runs them in turn, so that a slow phase of the machine affects all.
 const Role = "limiter"
 
-// Serve runs the named contestant for a parent until that disconnects.
+// Serve runs the named contestant with a limit for a parent until that disconnects.
 func Serve(args []string) error {
-	c, err := Find(InMemory(), args[0])
-	if err != nil {
-		return err
-	}
-	s := rpc.NewServer()
-	if err := s.RegisterName(Role, &service{contestant: c, empty: footprint(), traffic: map[Pattern]traffic{}}); err != nil {
-		return err
-	}
-	s.ServeConn(pipes{os.Stdin, os.Stdout})
-	return nil
+	_, err := lab.Run(lab.Bench{Context: context.Background()}, func(b *lab.Bench) int {
+		s := &service{empty: footprint(), traffic: map[Pattern]traffic{}}
+		var l Limit
+		lab.Check(json.Unmarshal([]byte(args[1]), &l))
+		s.limiter = Find(InMemory, args[0]).Open(b, "", l)
+		server := rpc.NewServer()
+		lab.Check(server.RegisterName(Role, s))
+		server.ServeConn(pipes{os.Stdin, os.Stdout})
+		return 0
+	})
+	return err
 }
 
 // pipes are the two directions of a connection.
@@ -39,46 +43,21 @@ type pipes struct {
 
 // service is what a parent can call. It calls one method after the other.
 type service struct {
-	contestant Contestant
-	empty      Weight
-	limiter    lab.Limiter
-	filled     int
-	hot        int // number of keys already used as the hot one
-	traffic    map[Pattern]traffic
+	empty   Weight
+	limiter lab.Limiter
+	filled  int
+	hot     int // number of keys already used as the hot one
+	traffic map[Pattern]traffic
 }
 
 // Span is the numbers of keys from From up to, but not including, To.
 type Span struct{ From, To int }
 
-// Nothing is the result of methods that only fail or succeed.
-type Nothing struct{}
-
-func (s *service) Open(l Limit, _ *Nothing) (err error) {
-	if s.limiter != nil {
-		if err := s.limiter.Close(); err != nil {
-			return err
-		}
-	}
-	s.limiter, s.filled = nil, 0
-	clear(s.traffic)
-	limiter, err := s.contestant.Open(context.Background(), "", l)
-	if err != nil {
-		return fmt.Errorf("open with %d per %v: %w", l.Count, l.Window, err)
-	}
-	s.limiter = limiter
-	return nil
-}
-
-var errNotOpen = errors.New("no limit was given yet")
-
-func (s *service) Fill(keys Span, _ *Nothing) error {
-	if s.limiter == nil {
-		return errNotOpen
-	}
+func (s *service) Fill(keys Span, _ *struct{}) error {
 	parts := min(runtime.GOMAXPROCS(0), keys.To-keys.From)
 	err := lab.Parallel(parts, func(part int) error {
 		for i := keys.From + part; i < keys.To; i += parts {
-			if err := s.limiter.Warm(context.Background(), keyOf(i)); err != nil {
+			if _, err := s.limiter.Warm(context.Background(), lab.Key(i)); err != nil {
 				return fmt.Errorf("warm key %d: %w", i, err)
 			}
 		}
@@ -90,57 +69,140 @@ func (s *service) Fill(keys Span, _ *Nothing) error {
 	return err
 }
 
-func (s *service) Run(r Run, result *RunResult) (err error) {
-	if s.limiter == nil {
-		return errNotOpen
-	}
+// A Run is one cell: that many goroutines on as many processors, sending requests as fast as they can.
+type Run struct {
+	Pattern  Pattern
+	Procs    int
+	Duration time.Duration
+}
+
+// RunResult is the result of a Run.
+type RunResult struct {
+	Calls   int64
+	Allowed int64
+	Elapsed time.Duration
+	CPU     time.Duration // of the whole process, including its garbage collector
+}
+
+// PerCall returns the time per request, over all goroutines together, in nanoseconds.
+func (r RunResult) PerCall() float64 { return float64(r.Elapsed.Nanoseconds()) / float64(r.Calls) }
+
+// CPUPerCall returns the processor time per request, in nanoseconds. It does not grow while other processes use
+// the processor.
+func (r RunResult) CPUPerCall() float64 { return float64(r.CPU.Nanoseconds()) / float64(r.Calls) }
+
+func (s *service) Run(r Run, result *RunResult) error {
 	t, ok := s.traffic[r.Pattern]
 	switch {
 	case r.Pattern == Hot:
 		// Use a new key each time, not among those filled, and warm it: it has as much left as they have.
 		s.hot++
-		t = traffic{text: keyOf(s.filled + s.hot)}
-		if err := s.limiter.Warm(context.Background(), t.text); err != nil {
+		t = traffic{text: lab.Key(s.filled + s.hot)}
+		if _, err := s.limiter.Warm(context.Background(), t.text); err != nil {
 			return fmt.Errorf("warm the hot key: %w", err)
 		}
 	case !ok:
-		if t, err = draw(r.Pattern, max(1, s.filled)); err != nil {
-			return err
-		}
+		t = draw(r.Pattern, max(1, s.filled))
 		s.traffic[r.Pattern] = t
 		runtime.GC()
 	}
-	*result, err = r.do(s.limiter, t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(r.Procs))
+	var calls, allowed atomic.Int64
+	start, used := time.Now(), lab.OwnCPU()
+	err := lab.Parallel(r.Procs, func(i int) error {
+		n, passed, err := send(s.limiter.Caller(), t, i*(t.mask+1)/r.Procs, start.Add(r.Duration))
+		calls.Add(n)
+		allowed.Add(passed)
+		return err
+	})
+	*result = RunResult{calls.Load(), allowed.Load(), time.Since(start), lab.OwnCPU() - used}
 	return err
 }
 
-func (s *service) Weigh(collections int, w *Weight) error {
-	if s.limiter == nil {
-		return errNotOpen
+// between is the number of requests between two reads of the clock, which would otherwise be part of every
+// request's cost.
+const between = 1024
+
+// send sends requests until the time is up, but at least some: on a busy machine it may start late.
+func send(take lab.TakeFunc, t traffic, from int, until time.Time) (calls, allowed int64, err error) {
+	ctx := context.Background()
+	for i := from; ; {
+		for range between {
+			ok, err := take(ctx, t.key(i))
+			if err != nil {
+				return calls, allowed, fmt.Errorf("charge %q: %w", t.key(i), err)
+			}
+			if ok {
+				allowed++
+			}
+			i++
+		}
+		if calls += between; !time.Now().Before(until) {
+			return calls, allowed, nil
+		}
 	}
-	*w = weigh(s.limiter, s.empty, collections)
+}
+
+// A Weight is what a contestant costs besides time.
+type Weight struct {
+	Heap     int64 // bytes in use on the garbage-collected heap
+	Resident int64 // resident memory of the process in bytes, including mapped memory; 0 if unknown
+	Process  int64 // resident memory of the whole process
+	Own      int64 // bytes as the limiter counts them; 0 if it does not
+	Keys     int64 // that have a counter of their own; 0 if it does not say
+	GC       []time.Duration
+	Pause    time.Duration // the longest of the last 256 pauses of the garbage collector
+}
+
+// Weigh returns the memory used since the start of the process, and times full collections.
+func (s *service) Weigh(collections int, w *Weight) error {
+	*w = footprint()
+	w.Heap -= s.empty.Heap
+	w.Process = w.Resident
+	w.Resident -= s.empty.Resident
+	if s.limiter.Stats != nil {
+		stats := s.limiter.Stats()
+		w.Own, w.Keys = stats.Bytes, stats.Keys-stats.Shared
+	}
+	for range collections {
+		start := time.Now()
+		runtime.GC()
+		w.GC = append(w.GC, time.Since(start))
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	w.Pause = time.Duration(slices.Max(m.PauseNs[:]))
 	return nil
+}
+
+func footprint() Weight {
+	debug.FreeOSMemory() // also runs a full collection
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	var size, pages int64
+	text, _ := os.ReadFile("/proc/self/statm") // only Linux has it
+	_, _ = fmt.Sscan(string(text), &size, &pages)
+	return Weight{Heap: int64(m.HeapInuse), Resident: pages * int64(os.Getpagesize())}
 }
 
 // A Child is a contestant in its own process. Its methods end the section at an error.
 type Child struct {
-	Name    string
-	process *exec.Cmd
-	rpc     *rpc.Client
+	Contestant
+	rpc *rpc.Client
 }
 
-// Spawn starts this program again as the named contestant, until the end of the scope.
-func Spawn(b *lab.Bench, name string) *Child {
-	c := &Child{Name: name, process: lab.Self(Role, name)}
-	c.process.Stderr = os.Stderr
-	in, out := lab.Must(c.process.StdinPipe()), lab.Must(c.process.StdoutPipe())
-	lab.Check(c.process.Start())
-	c.rpc = rpc.NewClient(pipes{out, in})
+// Spawn starts this program again as a contestant with a limit, until the end of the scope.
+func Spawn(b *lab.Bench, c Contestant, l Limit) *Child {
+	process := lab.Self(Role, c.Name, string(lab.Must(json.Marshal(l))))
+	process.Stderr = os.Stderr
+	in, out := lab.Must(process.StdinPipe()), lab.Must(process.StdoutPipe())
+	lab.Check(process.Start())
+	client := rpc.NewClient(pipes{out, in})
 	b.Cleanup(func() {
-		_ = c.rpc.Close() // the child ends at the end of its input
-		_ = c.process.Wait()
+		_ = client.Close() // the child ends at the end of its input
+		_ = process.Wait()
 	})
-	return c
+	return &Child{c, client}
 }
 
 func call[T any](c *Child, method string, args any) (result T) {
@@ -150,11 +212,8 @@ func call[T any](c *Child, method string, args any) (result T) {
 	return result
 }
 
-// Open gives the child a fresh limiter.
-func (c *Child) Open(l Limit) { call[Nothing](c, "Open", l) }
-
 // Fill warms keys.
-func (c *Child) Fill(from, to int) { call[Nothing](c, "Fill", Span{from, to}) }
+func (c *Child) Fill(from, to int) { call[struct{}](c, "Fill", Span{from, to}) }
 
 // Run measures one cell on the keys filled so far.
 func (c *Child) Run(r Run) RunResult { return call[RunResult](c, "Run", r) }

@@ -5,7 +5,6 @@
 package limiter
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -43,7 +42,7 @@ func (l Limit) with(a penstock.Algorithm) penstock.Limit {
 type Contestant struct {
 	Name string
 	Role report.Role
-	Open func(ctx context.Context, addr string, l Limit) (lab.Limiter, error) // addr is that of Redis
+	Open func(b *lab.Bench, addr string, l Limit) lab.Limiter // addr is that of Redis
 
 	// Bounded contestants allow no more than logCount requests of a key, so that one hot key cannot be measured.
 	Bounded bool
@@ -65,19 +64,13 @@ const (
 	OurCounter = "penstock sliding_window_counter"
 )
 
-// InMemory returns the contestants that keep their state in process memory, ours first.
-func InMemory() []Contestant { return slices.Concat(oursInMemory(), peersInMemory()) }
-
-// OnRedis returns those that keep it in Redis, ours first, the ceilings last.
-func OnRedis() []Contestant { return slices.Concat(oursOnRedis(), goRedisPeers(), byHand()) }
-
-// Find returns the named contestant.
-func Find(among []Contestant, name string) (Contestant, error) {
+// Find returns the named contestant, or ends the section.
+func Find(among []Contestant, name string) Contestant {
 	i := slices.IndexFunc(among, func(c Contestant) bool { return c.Name == name })
 	if i < 0 {
-		return Contestant{}, fmt.Errorf("no contestant is called %q", name)
+		lab.Check(fmt.Errorf("no contestant is called %q", name))
 	}
-	return among[i], nil
+	return among[i]
 }
 
 // Rows returns the rows of a table of contestants, without figures.
@@ -86,28 +79,4 @@ func Rows(all []Contestant) (rows []report.Row) {
 		rows = append(rows, report.NewRow(c.Name, c.Role))
 	}
 	return rows
-}
-
-// simple is a limiter that keeps nothing per goroutine.
-type simple struct {
-	take  lab.TakeFunc
-	warm  func(ctx context.Context, key string) error // nil: take once
-	close func() error                                // nil: nothing is open
-}
-
-func (s simple) Caller() lab.TakeFunc { return s.take }
-
-func (s simple) Warm(ctx context.Context, key string) error {
-	if s.warm != nil {
-		return s.warm(ctx, key)
-	}
-	_, err := s.take(ctx, key)
-	return err
-}
-
-func (s simple) Close() error {
-	if s.close == nil {
-		return nil
-	}
-	return s.close()
 }

@@ -15,46 +15,42 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// everyone calls a test for each contestant, those on Redis with an empty server.
-func everyone(t *testing.T, test func(t *testing.T, c Contestant, addr string)) {
-	for _, c := range InMemory() {
-		t.Run("memory, "+c.Name, func(t *testing.T) { test(t, c, "") })
-	}
-	server := redistest.Start(t)
-	for _, c := range append(OnRedis(), ThreeLimits) {
-		t.Run("Redis, "+c.Name, func(t *testing.T) {
-			if _, err := redistest.Command(server.Addr, "FLUSHALL"); err != nil {
-				t.Fatal(err)
-			}
-			test(t, c, server.Addr)
-		})
-	}
+// in runs part of a test as a section.
+func in(t *testing.T, do func(*lab.Bench)) error {
+	_, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) int { do(b); return 0 })
+	return err
 }
 
-func open(t *testing.T, c Contestant, addr string, limit Limit) lab.Limiter {
-	l, err := c.Open(t.Context(), addr, limit)
-	if err != nil {
-		t.Fatal(err)
+// everyone calls a test for each contestant, those on Redis with an empty server.
+func everyone(t *testing.T, limit Limit, test func(t *testing.T, c Contestant, l lab.Limiter, addr string)) {
+	server := redistest.Start(t)
+	of := func(where, addr string, all []Contestant) {
+		for _, c := range all {
+			t.Run(where+c.Name, func(t *testing.T) {
+				if err := in(t, func(b *lab.Bench) {
+					lab.Must(redistest.Command(server.Addr, "FLUSHALL"))
+					test(t, c, c.Open(b, addr, limit), addr)
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
-	t.Cleanup(func() { l.Close() })
-	return l
+	of("memory, ", "", InMemory)
+	of("Redis, ", server.Addr, append(OnRedis, ThreeLimits))
 }
 
 // Every contestant really limits: with a limit of three, three of ten pass, on each key.
 func TestEveryContestantLimits(t *testing.T) {
-	everyone(t, func(t *testing.T, c Contestant, addr string) {
+	everyone(t, Limit{Count: 3, Window: time.Hour}, func(t *testing.T, c Contestant, l lab.Limiter, _ string) {
 		if c.Role == report.Ceiling && c.Name != "INCRBY + EXPIRE, not conditional" {
 			return // these decide nothing
 		}
-		take := open(t, c, addr, Limit{Count: 3, Window: time.Hour}).Caller()
-		for _, key := range []string{keyOf(1), keyOf(2)} {
+		take := l.Caller()
+		for _, key := range lab.Keys(2) {
 			passed := 0
 			for range 10 {
-				ok, err := take(t.Context(), key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if ok {
+				if lab.Must(take(t.Context(), key)) {
 					passed++
 				}
 			}
@@ -67,44 +63,31 @@ func TestEveryContestantLimits(t *testing.T) {
 
 // A warm key has its state, and lets requests pass unless its limit is spent.
 func TestWarmKeys(t *testing.T) {
-	everyone(t, func(t *testing.T, c Contestant, addr string) {
-		for limit, want := range map[Limit]bool{Slow: true, Spent: false} {
-			if addr != "" && !want || addr == "" && want {
-				continue // measured only in memory, or only on Redis
+	for limit, want := range map[Limit]bool{Slow: true, Spent: false} {
+		everyone(t, limit, func(t *testing.T, c Contestant, l lab.Limiter, addr string) {
+			if onRedis := addr != ""; onRedis != want {
+				return // spent limits are measured only in memory, slow ones only on Redis
 			}
-			l := open(t, c, addr, limit)
-			if err := l.Warm(t.Context(), keyOf(1)); err != nil {
-				t.Fatal(err)
+			lab.Must(l.Warm(t.Context(), lab.Key(1)))
+			if ok := lab.Must(l.Caller()(t.Context(), lab.Key(1))); ok != want {
+				t.Errorf("%+v: a warm key answered %t, want %t", limit, ok, want)
 			}
-			if ok, err := l.Caller()(t.Context(), keyOf(1)); ok != want || err != nil {
-				t.Errorf("%+v: a warm key answered %t, %v; want %t", limit, ok, err, want)
+			if addr == "" {
+				return
 			}
-		}
-		if addr == "" {
-			return
-		}
-		want := "1"
-		if c.Name == "EVALSHA of an empty script" {
-			want = "0"
-		}
-		if n, err := redistest.Command(addr, "DBSIZE"); err != nil || n != want {
-			t.Errorf("%s keys in Redis, %v; want %s", n, err, want)
-		}
-	})
+			wantKeys := map[bool]string{true: "0", false: "1"}[c.Name == "EVALSHA of an empty script"]
+			if n := lab.Must(redistest.Command(addr, "DBSIZE")); n != wantKeys {
+				t.Errorf("%s keys in Redis, want %s", n, wantKeys)
+			}
+		})
+	}
 }
 
 func TestTrafficFollowsItsPattern(t *testing.T) {
-	if got := keyOf(42); got != "key-000000000042" || len(got) != keyLength || got != lab.Keys(43)[42] {
-		t.Errorf("key 42 is %q", got)
-	}
 	const keys, calls = 1000, 100_000
 	shares := map[Pattern]float64{}
 	for _, p := range []Pattern{Uniform, Zipf} {
-		traffic, err := draw(p, keys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		counts, most := map[string]int{}, 0
+		traffic, counts, most := draw(p, keys), map[string]int{}, 0
 		for i := range calls {
 			counts[traffic.key(i)]++
 			most = max(most, counts[traffic.key(i)])
@@ -117,24 +100,15 @@ func TestTrafficFollowsItsPattern(t *testing.T) {
 	if shares[Zipf] < 0.05 || shares[Uniform] > 0.01 {
 		t.Errorf("share of the most frequent key: %v; want much if zipf, little if uniform", shares)
 	}
-	if _, err := draw("sideways", keys); err == nil {
-		t.Error("an unknown pattern was drawn")
-	}
 }
 
 func TestChildWorksAndReportsErrors(t *testing.T) {
-	in := func(do func(*Child)) error {
-		_, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) int { do(Spawn(b, Headline)); return 0 })
-		return err
+	headline := Find(InMemory, Headline)
+	if err := in(t, func(b *lab.Bench) { Spawn(b, headline, Limit{}).Fill(0, 1) }); err == nil {
+		t.Error("a limit of nothing per no time was filled")
 	}
-	if err := in(func(c *Child) { c.Fill(0, 1) }); err == nil {
-		t.Error("filled before a limit was given")
-	}
-	if err := in(func(c *Child) { c.Open(Limit{}) }); err == nil {
-		t.Error("opened a limit of nothing per no time")
-	}
-	if err := in(func(c *Child) {
-		c.Open(Roomy)
+	if err := in(t, func(b *lab.Bench) {
+		c := Spawn(b, headline, Roomy)
 		c.Fill(0, 1000)
 		for _, p := range []Pattern{Uniform, Hot} {
 			ran := c.Run(Run{Pattern: p, Procs: 2, Duration: time.Millisecond})
@@ -148,7 +122,7 @@ func TestChildWorksAndReportsErrors(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if err := Serve([]string{"nobody"}); err == nil {
+	if err := Serve([]string{"nobody", "{}"}); err == nil {
 		t.Error("served a contestant that does not exist")
 	}
 }

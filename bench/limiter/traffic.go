@@ -1,9 +1,10 @@
 package limiter
 
 import (
-	"fmt"
 	"math/bits"
 	"math/rand/v2"
+
+	"github.com/penstock-io/penstock/bench/lab"
 )
 
 // A Pattern is how requests are distributed over keys.
@@ -15,21 +16,6 @@ const (
 	Zipf    Pattern = "zipf"    // mostly few keys, with exponent 1.1
 )
 
-// keyLength is the length of every key: "key-000000000042".
-const keyLength = 16
-
-func keyOf(i int) string { return string(appendKey(nil, i)) }
-
-// appendKey appends the key with a number. It is written by hand because millions are made.
-func appendKey(b []byte, i int) []byte {
-	b = append(b, "key-000000000000"...)
-	for at := len(b) - 1; i > 0; at-- {
-		b[at] = byte('0' + i%10)
-		i /= 10
-	}
-	return b
-}
-
 // traffic is the keys of successive requests, contiguous in memory. A service has just read its key from a
 // request. So here the key comes from memory that is read in order, and a contestant pays only for its own cache
 // misses.
@@ -39,27 +25,22 @@ type traffic struct {
 }
 
 func (t traffic) key(i int) string {
-	at := (i & t.mask) * keyLength
-	return t.text[at : at+keyLength]
+	at := (i & t.mask) * lab.KeyLength
+	return t.text[at : at+lab.KeyLength]
 }
 
 // draw picks the keys of requests at random, the same for every contestant.
-func draw(p Pattern, keys int) (traffic, error) {
+func draw(p Pattern, keys int) traffic {
 	calls := min(1<<21, 1<<bits.Len(uint(4*keys)))
 	random := rand.New(rand.NewPCG(1, uint64(keys)))
-	var next func() int
-	switch p {
-	case Uniform:
-		next = func() int { return random.IntN(keys) }
-	case Zipf:
+	next := func() int { return random.IntN(keys) }
+	if p == Zipf {
 		zipf := rand.NewZipf(random, 1.1, 1, uint64(keys-1))
 		next = func() int { return int(zipf.Uint64()) }
-	default:
-		return traffic{}, fmt.Errorf("draw traffic: no pattern is called %q", p)
 	}
-	text := make([]byte, 0, calls*keyLength)
+	text := make([]byte, 0, calls*lab.KeyLength)
 	for range calls {
-		text = appendKey(text, next())
+		text = lab.AppendKey(text, next())
 	}
-	return traffic{string(text), calls - 1}, nil
+	return traffic{string(text), calls - 1}
 }

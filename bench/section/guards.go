@@ -72,15 +72,15 @@ func Guards(b *lab.Bench) report.Section {
 	var rows []report.Row
 	for _, g := range guards() {
 		b.Step("weigh %s", g.name)
-		memory := lab.Must(memstore.New(memstore.Options{MaxBytes: max(48<<20, int64(keys)*2048)}))
-		before := memory.Stats().Bytes
-		lab.Check(g.fill(b, memory, keys))
-		inMemory := float64(memory.Stats().Bytes-before) / float64(keys)
-		lab.Check(memory.Close())
+		var inMemory float64
+		b.Scope(func() {
+			memory := openMemory(b, memstore.Options{MaxBytes: max(48<<20, int64(keys)*2048)})
+			before := memory.Stats().Bytes
+			lab.Check(g.fill(b, memory, keys))
+			inMemory = float64(memory.Stats().Bytes-before) / float64(keys)
+		})
 		inRedis := server.BytesPerKey(b, keys, func(n int) {
-			store := openRedis(server)
-			defer store.Close()
-			lab.Check(g.fill(b, store, n))
+			lab.Check(g.fill(b, openRedis(b, server), n))
 		})
 		rows = append(rows, report.NewRow(g.name, report.Ours))
 		bytes.Rows = append(bytes.Rows, report.NewRow(g.name, report.Ours, inMemory, inRedis))
@@ -89,13 +89,11 @@ func Guards(b *lab.Bench) report.Section {
 	for range b.Repeat {
 		for _, g := range guards() {
 			b.Step("decide %s", g.name)
-			memory := lab.Must(memstore.New(memstore.Options{}))
-			samples.Add(g.name, "memory", g.rate(b, memory, 1, keys))
-			lab.Check(memory.Close())
 			server.Command("FLUSHALL", "SYNC")
-			store := openRedis(server)
-			samples.Add(g.name, "Redis", g.rate(b, store, 64, keys))
-			lab.Check(store.Close())
+			b.Scope(func() {
+				samples.Add(g.name, "memory", g.rate(b, openMemory(b, memstore.Options{}), 1, keys))
+				samples.Add(g.name, "Redis", g.rate(b, openRedis(b, server), 64, keys))
+			})
 		}
 	}
 	return report.Section{Name: "guards", Title: "What stands around a charge", Tables: []report.Table{bytes,
@@ -103,8 +101,16 @@ func Guards(b *lab.Bench) report.Section {
 			report.Columns(report.Column{Unit: "/s", Better: report.More, Against: plain}, "memory", "Redis"), rows)}}
 }
 
-func openRedis(server lab.Redis) *redisstore.Store {
-	return lab.Must(redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}, Timeout: 30 * time.Second}))
+func openMemory(b *lab.Bench, o memstore.Options) *memstore.Store {
+	store := lab.Must(memstore.New(o))
+	b.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func openRedis(b *lab.Bench, server lab.Redis) *redisstore.Store {
+	store := lab.Must(redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}, Timeout: 30 * time.Second}))
+	b.Cleanup(func() { _ = store.Close() })
+	return store
 }
 
 // fill sends the requests for that many keys, from 64 goroutines.

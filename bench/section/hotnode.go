@@ -53,8 +53,7 @@ type node struct {
 
 // openNode opens a node until the end of the scope.
 func openNode(b *lab.Bench, o redisstore.Options, s *rules.Snapshot) *node {
-	memory := lab.Must(memstore.New(memstore.Options{}))
-	b.Cleanup(func() { memory.Close() })
+	memory := openMemory(b, memstore.Options{})
 	o.Timeout = 10 * time.Second // a busy machine slows a benchmark down and does not end it
 	redis := lab.Must(redisstore.Open(o))
 	b.Cleanup(func() { redis.Close() })

@@ -39,9 +39,9 @@ func Keys(b *lab.Bench) report.Section {
 			collection: {Name: "full GC", Unit: "ms", Better: report.Less},
 		},
 	}
-	for _, c := range limiter.InMemory() {
+	for _, c := range limiter.InMemory {
 		b.Step("%s", c.Name)
-		w, need := weighKeys(b, c.Name, keys)
+		w, need := weighKeys(b, c, keys)
 		if need > mostWeight {
 			s.Notes = append(s.Notes, fmt.Sprintf("Left out: %s would need about %d MiB, more than %d.", c.Name, need>>20, mostWeight>>20))
 		}
@@ -63,10 +63,9 @@ func Keys(b *lab.Bench) report.Section {
 }
 
 // weighKeys fills a tenth of the keys and, if there is enough memory for all, the others. Otherwise the weight is zero.
-func weighKeys(b *lab.Bench, name string, keys int) (w limiter.Weight, need int64) {
+func weighKeys(b *lab.Bench, c limiter.Contestant, keys int) (w limiter.Weight, need int64) {
 	b.Scope(func() {
-		child := limiter.Spawn(b, name)
-		child.Open(limiter.Roomy)
+		child := limiter.Spawn(b, c, limiter.Roomy)
 		child.Fill(0, keys/10)
 		some := child.Weigh(0)
 		if need = max(some.Heap, some.Resident) * 10; need > mostWeight {
@@ -108,10 +107,9 @@ func Huge(b *lab.Bench) report.Section {
 	if available := memoryAvailable(); available < need {
 		lab.Check(fmt.Errorf("%s keys need about %.1f GiB, and this machine has %.1f available: choose fewer with -keys", report.Figure(float64(keys)), gib(need), gib(available)))
 	}
-	child := limiter.Spawn(b, limiter.Headline)
 	limit := limiter.Roomy
 	limit.MaxBytes = max(need/4*5, 1<<30) // a bound that is not reached: close to it, keys share counters
-	child.Open(limit)
+	child := limiter.Spawn(b, limiter.Find(limiter.InMemory, limiter.Headline), limit)
 	const steps = 20
 	start := time.Now()
 	for i := range steps {

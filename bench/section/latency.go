@@ -29,9 +29,7 @@ var scheduledColumns = []report.Column{
 
 // scheduled measures at half of the highest sustainable rate of scheduled requests.
 func scheduled(b *lab.Bench, server lab.Redis, s *report.Section) {
-	c := lab.Must(limiter.Find(limiter.OnRedis(), limiter.Headline))
-	l := lab.Must(c.Open(b, server.Addr, limiter.Slow))
-	defer l.Close()
+	l := limiter.Find(limiter.OnRedis, limiter.Headline).Open(b, server.Addr, limiter.Slow)
 	keys, cell := lab.Keys(b.Size(redisKeys)), b.Cell(5*time.Second)
 	lab.Check(lab.Warm(b, l, keys))
 	keptUp := 50 * time.Millisecond * time.Duration(max(1, b.Divisor)) // a quick run on a busy machine has stalls that are as long as its cells
@@ -88,13 +86,13 @@ func overNetworks(b *lab.Bench, server lab.Redis, s *report.Section) {
 	samples := report.Samples{}
 	var travellers []limiter.Contestant
 	for _, name := range []string{limiter.Headline, limiter.OurLog, limiter.FourTrips} {
-		travellers = append(travellers, lab.Must(limiter.Find(limiter.OnRedis(), name)))
+		travellers = append(travellers, limiter.Find(limiter.OnRedis, name))
 	}
 	for range b.Repeat {
 		for _, roundTrip := range networks {
 			for _, c := range travellers {
 				b.Step("+%v: %s", roundTrip, c.Name)
-				samples.Add(c.Name, fmt.Sprintf("+%v", roundTrip), travel(b, server.Addr, roundTrip, c))
+				b.Scope(func() { samples.Add(c.Name, fmt.Sprintf("+%v", roundTrip), travel(b, server.Addr, roundTrip, c)) })
 			}
 		}
 	}
@@ -114,10 +112,9 @@ func overNetworks(b *lab.Bench, server lab.Redis, s *report.Section) {
 // travel returns the median latency, in ms, over its own network.
 func travel(b *lab.Bench, addr string, roundTrip time.Duration, c limiter.Contestant) float64 {
 	proxy := lab.Must(lab.NewDelayProxy(addr, roundTrip))
-	defer proxy.Close()
-	l := lab.Must(c.Open(b, proxy.Addr(), limiter.Slow))
-	defer l.Close()
-	lab.Check(l.Warm(b, "first")) // connects, and loads the script into the server
+	b.Cleanup(func() { _ = proxy.Close() })
+	l := c.Open(b, proxy.Addr(), limiter.Slow)
+	lab.Check(lab.Warm(b, l, []string{"first"})) // connects, and loads the script into the server
 	load := lab.Load{ClosedLoop: lab.ClosedLoop{Callers: 4, Requests: b.Size(200)}, Keys: lab.Keys(b.Size(redisKeys)), MayDeny: true}
 	return lab.Must(load.Run(b, l)).Millis(50)
 }

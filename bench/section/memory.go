@@ -40,16 +40,14 @@ func memoryCells() (all []memoryCell) {
 // Memory measures how long a decision in process memory takes.
 func Memory(b *lab.Bench) report.Section {
 	keys := b.Size(1_000_000)
-	var children []*limiter.Child
-	for _, c := range limiter.InMemory() {
-		children = append(children, limiter.Spawn(b, c.Name))
-	}
 	elapsed, cpu := report.Samples{}, report.Samples{} // ns per request
 	for _, limit := range []limiter.Limit{limiter.Roomy, limiter.Spent} {
-		for _, child := range children {
-			b.Step("fill %s", child.Name)
-			child.Open(limit)
+		var children []*limiter.Child
+		for _, c := range limiter.InMemory {
+			b.Step("fill %s", c.Name)
+			child := limiter.Spawn(b, c, limit)
 			child.Fill(0, keys)
+			children = append(children, child)
 		}
 		for range b.Repeat {
 			for _, c := range memoryCells() {
@@ -76,7 +74,7 @@ func memorySection(keys int, elapsed, cpu report.Samples) report.Section {
 	for _, c := range memoryCells() {
 		columns = append(columns, report.Column{Name: c.name, Unit: "ns", Better: report.Less})
 	}
-	rows := limiter.Rows(limiter.InMemory())
+	rows := limiter.Rows(limiter.InMemory)
 	t := elapsed.Table("Nanoseconds per decision, all cores together", "", columns, rows).AgainstBestPeer()
 	s := report.Section{
 		Name:  "memory",

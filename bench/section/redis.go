@@ -67,17 +67,16 @@ const hotKey = "key-hot-hot-hot-"
 func Redis(bench *lab.Bench) report.Section {
 	b := &redisBench{bench, bench.Redis(), lab.Keys(bench.Size(redisKeys)), report.Samples{}, map[string]int64{}}
 	var limiters []lab.Limiter
-	for _, c := range limiter.OnRedis() {
+	for _, c := range limiter.OnRedis {
 		b.Step("fill %s", c.Name)
-		l := lab.Must(c.Open(b, b.server.Addr, limiter.Slow))
-		b.Cleanup(func() { _ = l.Close() }) // only closes connections
+		l := c.Open(b.Bench, b.server.Addr, limiter.Slow)
 		limiters = append(limiters, l)
 		lab.Check(lab.Warm(b, l, append(b.keys, hotKey)))
 	}
 	for range b.Repeat {
 		for _, cell := range redisCells() {
 			for range cell.turns() {
-				for i, c := range limiter.OnRedis() {
+				for i, c := range limiter.OnRedis {
 					b.Step("%s callers: %s", cell.name, c.Name)
 					b.measure(c, limiters[i], cell)
 				}
@@ -116,7 +115,7 @@ func (b *redisBench) section() report.Section {
 		Title: fmt.Sprintf("On Redis, %s keys, callers that ask again at once", report.Figure(float64(len(b.keys)))),
 		Notes: []string{"Clients and server share this machine's processors. The reference is " + limiter.RedisRate + "; rows in brackets do less than a limiter must."},
 	}
-	for _, c := range limiter.OnRedis() {
+	for _, c := range limiter.OnRedis {
 		if n := b.gaveUp[c.Name]; n > 0 {
 			s.Notes = append(s.Notes, fmt.Sprintf("%s gave up on %d calls, which count as load and not as decisions.", c.Name, n))
 		}
@@ -127,7 +126,7 @@ func (b *redisBench) section() report.Section {
 		for _, c := range redisCells() {
 			names = append(names, c.name)
 		}
-		s.Tables = append(s.Tables, b.samples.Table(f.title+", by pattern and number of callers", f.title, report.Columns(f.column, names...), limiter.Rows(limiter.OnRedis())))
+		s.Tables = append(s.Tables, b.samples.Table(f.title+", by pattern and number of callers", f.title, report.Columns(f.column, names...), limiter.Rows(limiter.OnRedis)))
 	}
 	speed, cost := &s.Tables[0], &s.Tables[3]
 	const lone, uniform, loneHot, hot = 0, 2, 3, 5 // columns, in the order of cells
@@ -149,7 +148,7 @@ const logEntries = 100
 func (b *redisBench) weigh() []report.Table {
 	server := b.Redis()
 	var counters, logs []limiter.Contestant
-	for _, c := range limiter.OnRedis() {
+	for _, c := range limiter.OnRedis {
 		switch {
 		case c.Name == limiter.OurLog || c.Name == limiter.FourTrips:
 			logs = append(logs, c)
@@ -170,8 +169,7 @@ func (b *redisBench) weights(server lab.Redis, title, against string, all []limi
 	for _, c := range all {
 		b.Step("weigh %s", c.Name)
 		used := server.BytesPerKey(b.Bench, len(keys), func(n int) {
-			l := lab.Must(c.Open(b, server.Addr, limiter.Slow))
-			defer l.Close()
+			l := c.Open(b.Bench, server.Addr, limiter.Slow)
 			for range requests {
 				lab.Check(lab.Warm(b, l, keys[:n]))
 			}

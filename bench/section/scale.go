@@ -28,10 +28,14 @@ func Scale(b *lab.Bench) report.Section {
 		}
 		s.Tables = append(s.Tables, t)
 	}
-	curve("Limits per request", "µs", []string{"memory", "Redis, CPU of Redis"}, steps(1, b.Size(64), 2), func(n int) []float64 { return byLimits(b, server, n, cell) })
+	curve("Limits per request", "µs", []string{"memory", "Redis, CPU of Redis"}, steps(1, b.Size(64), 2), func(n int) (values []float64) {
+		b.Scope(func() { values = byLimits(b, server, n, cell) })
+		return values
+	})
 	b.Scope(func() {
-		child := limiter.Spawn(b, limiter.Headline)
-		child.Open(limiter.Limit{Count: limiter.Roomy.Count, Window: limiter.Roomy.Window, MaxBytes: 8 << 30}) // room for the longest curve
+		limit := limiter.Roomy
+		limit.MaxBytes = 8 << 30 // room for the longest curve
+		child := limiter.Spawn(b, limiter.Find(limiter.InMemory, limiter.Headline), limit)
 		curve("Keys in memory", "ns", []string{"1 core", "2 core"}, steps(1000, b.Size(100_000_000), 10), func(n int) (values []float64) {
 			child.Fill(n/10, n) // the tenth is the point before
 			for procs := 1; procs <= 2; procs++ {
@@ -85,12 +89,9 @@ func byLimits(b *lab.Bench, server lab.Redis, n int, cell time.Duration) []float
 		fmt.Fprintf(&text, "  - {name: rule-%d, key: [user], limits: [{rate: 100000000/366d, algorithm: token_bucket}]}\n", i)
 	}
 	snapshot := compile(text.String())
-	memory := lab.Must(memstore.New(memstore.Options{}))
-	defer memory.Close()
-	shared := openRedis(server)
-	defer shared.Close()
+	shared := openRedis(b, server)
 	const callers = 64
-	alone := decide(b, memory, snapshot, 1, cell)
+	alone := decide(b, openMemory(b, memstore.Options{}), snapshot, 1, cell)
 	decide(b, shared, snapshot, callers, cell/4) // creates the keys
 	before := server.CPU()
 	many := decide(b, shared, snapshot, callers, cell)

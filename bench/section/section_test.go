@@ -23,7 +23,7 @@ func TestContestantsThatNeedTooMuchAreLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := len(limiter.InMemory()); len(s.Notes) != want || !strings.HasPrefix(s.Notes[0], "Left out: ") {
+	if want := len(limiter.InMemory); len(s.Notes) != want || !strings.HasPrefix(s.Notes[0], "Left out: ") {
 		t.Errorf("%d notes (%q), want one about each of %d contestants", len(s.Notes), s.Notes, want)
 	}
 	for _, g := range s.Goals {
