@@ -62,9 +62,7 @@ type node struct {
 
 func openNode(b *lab.Bench, addr string, roundTrip time.Duration) *node {
 	if roundTrip > 0 {
-		proxy := lab.Must(lab.NewDelayProxy(addr, roundTrip))
-		b.Cleanup(func() { proxy.Close() })
-		addr = proxy.Addr()
+		addr = b.Delay(addr, roundTrip)
 	}
 	// No retries: a charge that is sent again counts twice.
 	client := lab.Must(rueidis.NewClient(rueidis.ClientOption{

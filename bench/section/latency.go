@@ -111,9 +111,7 @@ func overNetworks(b *lab.Bench, server lab.Redis, s *report.Section) {
 
 // travel returns the median latency, in ms, over its own network.
 func travel(b *lab.Bench, addr string, roundTrip time.Duration, c limiter.Contestant) float64 {
-	proxy := lab.Must(lab.NewDelayProxy(addr, roundTrip))
-	b.Cleanup(func() { _ = proxy.Close() })
-	l := c.Open(b, proxy.Addr(), limiter.Slow)
+	l := c.Open(b, b.Delay(addr, roundTrip), limiter.Slow)
 	lab.Check(lab.Warm(b, l, []string{"first"})) // connects, and loads the script into the server
 	load := lab.Load{ClosedLoop: lab.ClosedLoop{Callers: 4, Requests: b.Size(200)}, Keys: lab.Keys(b.Size(redisKeys)), MayDeny: true}
 	return lab.Must(load.Run(b, l)).Millis(50)
