@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -81,8 +81,10 @@ func generate(root string) (map[string]string, error) {
 		return nil, err
 	}
 	files := map[string]string{}
-	for name, svg := range curves(saved) {
-		files[filepath.Join(root, name)] = svg
+	for name, chart := range curves(saved) {
+		var svg strings.Builder
+		chart.SVG(&svg)
+		files[filepath.Join(root, "docs/img", name)] = svg.String()
 	}
 	for _, g := range generated {
 		file := filepath.Join(root, g.file)
@@ -113,35 +115,31 @@ func writeDocuments(root string) error {
 	return err
 }
 
+// of returns the saved report of a section, in a list that is empty if there is none.
+func of(saved []report.Report, section string) []report.Report {
+	return slices.DeleteFunc(slices.Clone(saved), func(r report.Report) bool { return r.Sections[0].Name != section })
+}
+
 // comparisonsText returns the table of the README. Sections that were never saved are left out.
 func comparisonsText(saved []report.Report) (string, error) {
 	var b strings.Builder
 	b.WriteString("| | Penstock | peers | times better |\n|---|--:|---|--:|\n")
 	var failed error
 	for _, c := range comparisons {
-		for _, r := range saved {
-			if r.Sections[0].Name == c.section {
-				line, err := c.line(&r.Sections[0])
-				failed = errors.Join(failed, err)
-				b.WriteString(line)
-			}
+		for _, r := range of(saved, c.section) {
+			line, err := c.line(&r.Sections[0])
+			failed = errors.Join(failed, err)
+			b.WriteString(line)
 		}
 	}
-	met, all := 0, 0
-	for _, r := range saved {
-		met += report.Count(r.Sections[0].Goals)
-		all += len(r.Sections[0].Goals)
-	}
-	fmt.Fprintf(&b, "\nRows of one section are medians of one run, side by side; only the ratios carry over to another machine. %d of %d [goals](docs/explanation/benchmarks.md) are met. %s\n", met, all, provenance(saved))
+	goals := goalsOf(saved)
+	fmt.Fprintf(&b, "\nRows of one section are medians of one run, side by side; only the ratios carry over to another machine. %d of %d [goals](docs/explanation/benchmarks.md) are met. %s\n",
+		report.Count(goals), len(goals), provenance(saved))
 	return b.String(), failed
 }
 
 func (c *comparison) line(s *report.Section) (string, error) {
-	t, err := s.Table(c.table)
-	if err != nil {
-		return "", err
-	}
-	column, err := t.Column(c.column)
+	t, column, err := s.Table(c.table, c.column)
 	if err != nil {
 		return "", err
 	}
@@ -153,26 +151,22 @@ func (c *comparison) line(s *report.Section) (string, error) {
 	figure := func(row string) string {
 		return strings.ReplaceAll(report.Figure(t.Value(row, column))+" "+unit, " /s", "/s")
 	}
+	var beside, ratios []string
 	for _, row := range append([]string{c.ours}, peers...) {
 		if !slices.ContainsFunc(t.Rows, func(r report.Row) bool { return r.Name == row }) {
 			return "", fmt.Errorf("%s: table %q has no row %q", c.section, t.Title, row)
 		}
-	}
-	var beside, ratios []string
-	for _, peer := range peers {
-		t.Columns[column].Against = peer
-		ratio := t.Ratio(c.ours, column)
+		if row == c.ours {
+			continue
+		}
+		ratio := t.Times(c.ours, row, column)
 		text := report.Figure(ratio) + "×"
 		if ratio >= 1 {
 			text = "**" + text + "**"
 		}
-		beside, ratios = append(beside, figure(peer)+" "+peer), append(ratios, text)
+		beside, ratios = append(beside, figure(row)+" "+row), append(ratios, text)
 	}
-	what := c.what
-	if what == "" {
-		what = s.Title + ": " + c.column
-	}
-	return fmt.Sprintf("| %s | %s | %s | %s |\n", what, figure(c.ours), strings.Join(beside, "; "), strings.Join(ratios, "; ")), nil
+	return fmt.Sprintf("| %s | %s | %s | %s |\n", cmp.Or(c.what, s.Title+": "+c.column), figure(c.ours), strings.Join(beside, "; "), strings.Join(ratios, "; ")), nil
 }
 
 // provenance says where and when each section was measured, those of one run together.
@@ -180,19 +174,21 @@ func provenance(saved []report.Report) string {
 	if len(saved) == 0 {
 		return "Nothing has been saved yet."
 	}
-	var runs, names []string
-	sections := map[string][]string{}
+	var runs []string
+	sections := map[string]string{}
 	for _, r := range saved {
 		run := fmt.Sprintf("%s at commit %s, repeated %d×, on %s", r.Date, r.Commit, r.Repeat, r.Machine)
-		if sections[run] == nil {
+		if sections[run] == "" {
 			runs = append(runs, run)
+		} else {
+			sections[run] += ", "
 		}
-		sections[run] = append(sections[run], "`"+r.Sections[0].Name+"`")
+		sections[run] += "`" + r.Sections[0].Name + "`"
 	}
-	for _, run := range runs {
-		names = append(names, strings.Join(sections[run], ", ")+": "+run)
+	for i, run := range runs {
+		runs[i] = sections[run] + ": " + run
 	}
-	return "Measured: " + strings.Join(names, "; ") + "."
+	return "Measured: " + strings.Join(runs, "; ") + "."
 }
 
 // curveFiles are the pictures of the tables of the section scale, and the labels of their horizontal axes.
@@ -203,28 +199,22 @@ var curveFiles = []struct{ file, axis string }{
 	{"scale-nodes.svg", "nodes"},
 }
 
-// curves draws the tables of the section scale, if it was saved, by file.
-func curves(saved []report.Report) map[string]string {
-	files := map[string]string{}
-	for _, r := range saved {
-		if r.Sections[0].Name != "scale" {
-			continue
-		}
+// curves returns charts of the tables of the section scale, if it was saved, by file.
+func curves(saved []report.Report) map[string]toolreport.Chart {
+	files := map[string]toolreport.Chart{}
+	for _, r := range of(saved, "scale") {
 		for i, t := range r.Sections[0].Tables {
-			c := toolreport.Chart{Caption: fmt.Sprintf("%s: %s per decision", t.Title, t.Columns[0].Unit), Axis: curveFiles[i].axis}
+			c := toolreport.Chart{Caption: fmt.Sprintf("%s: %s per decision", t.Title, t.Columns[0].Unit), Axis: curveFiles[i].axis, Lines: make([]toolreport.Line, len(t.Columns))}
+			for column, name := range t.Columns {
+				c.Lines[column].Name = name.Name + " [" + name.Unit + "]"
+			}
 			for _, row := range t.Rows {
 				c.Marks = append(c.Marks, row.Name)
-			}
-			for column, name := range t.Columns {
-				line := toolreport.Line{Name: name.Name + " [" + name.Unit + "]"}
-				for _, row := range t.Rows {
-					line.Values = append(line.Values, float64(row.Values[column]))
+				for column, v := range row.Values {
+					c.Lines[column].Values = append(c.Lines[column].Values, float64(v))
 				}
-				c.Lines = append(c.Lines, line)
 			}
-			var b bytes.Buffer
-			c.SVG(&b)
-			files["docs/img/"+curveFiles[i].file] = b.String()
+			files[curveFiles[i].file] = c
 		}
 	}
 	return files
@@ -232,29 +222,29 @@ func curves(saved []report.Report) map[string]string {
 
 // scaleText shows the curves, and their figures.
 func scaleText(saved []report.Report) (string, error) {
+	var b strings.Builder
+	saved = of(saved, "scale")
 	for _, r := range saved {
-		if r.Sections[0].Name != "scale" {
-			continue
-		}
-		var b bytes.Buffer
 		for i, t := range r.Sections[0].Tables {
 			fmt.Fprintf(&b, "### %s\n\n![%[1]s: cost of a decision](../img/%s)\n", t.Title, curveFiles[i].file)
 			t.Text(&b)
 			b.WriteString("\n")
 		}
-		return b.String() + provenance([]report.Report{r}) + "\n", nil
 	}
-	return "Not measured yet.\n", nil
+	return b.String() + provenance(saved) + "\n", nil
+}
+
+func goalsOf(saved []report.Report) (goals []report.Goal) {
+	for _, r := range saved {
+		goals = append(goals, r.Sections[0].Goals...)
+	}
+	return goals
 }
 
 // goalsText returns the goals of every saved section.
 func goalsText(saved []report.Report) (string, error) {
-	var goals []report.Goal
-	for _, r := range saved {
-		goals = append(goals, r.Sections[0].Goals...)
-	}
-	var b bytes.Buffer
-	report.WriteGoals(&b, goals)
+	var b strings.Builder
+	report.WriteGoals(&b, goalsOf(saved))
 	fmt.Fprintf(&b, "\n%s\n", provenance(saved))
 	return b.String(), nil
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/penstock-io/penstock/bench/lab"
@@ -54,35 +53,22 @@ func Measure(b *lab.Bench) report.Section {
 type contestant struct {
 	name    string
 	role    report.Role
+	allow   bool
 	servers []*lab.Server // the first gets the load; the processor time of all counts
 	load    load
-	allow   bool
 }
 
 func newContestant(name string, role report.Role, allow bool, servers ...*lab.Server) contestant {
-	return contestant{name, role, servers, load{url: "http://" + servers[0].Addr + "/", connections: connections}, allow}
+	return contestant{name, role, allow, servers, load{url: "http://" + servers[0].Addr + "/", connections: connections}}
 }
 
-// columns are the figures of each contestant.
-func columns(against string) []report.Column {
-	return []report.Column{
-		{Name: "CPU per request", Unit: "µs", Better: report.Less, Against: against},
-		{Name: "requests", Unit: "/s", Better: report.More, Against: against},
-		{Name: "p50", Unit: "µs", Better: report.Less},
-		{Name: "p99", Unit: "µs", Better: report.Less},
-	}
-}
-
-const cpu = 0 // the column
+const cpu, p50, p99 = 0, 2, 3 // columns
 
 // compete runs all contestants in turn, and adds a table to the section.
-func (b *bench) compete(s *report.Section, title, reference string, all []contestant) *report.Table {
-	samples := report.Samples{}
-	var rows []report.Row
-	for _, c := range all {
-		rows = append(rows, report.NewRow(c.name, c.role))
-	}
-	columns := columns(reference)
+func (b *bench) compete(s *report.Section, title, reference string, all ...contestant) *report.Table {
+	t := report.NewTable(title, report.Less.In("µs", "CPU per request"), report.More.In("/s", "requests")).Against(reference)
+	t.Columns = append(t.Columns, report.Less.In("µs", "p50", "p99")...)
+	s.Tables = append(s.Tables, t)
 	for range b.Repeat {
 		for _, c := range all {
 			b.Step("%s: %s", title, c.name)
@@ -95,13 +81,10 @@ func (b *bench) compete(s *report.Section, title, reference string, all []contes
 			case !c.allow && passed > 1:
 				lab.Check(fmt.Errorf("%d of %d requests passed; at most one should", passed, r.requests))
 			}
-			for i, v := range []float64{used.Seconds() * 1e6 / float64(r.requests), r.rate, r.p50, r.p99} {
-				samples.Add(c.name, columns[i].Name, v)
-			}
+			t.Add(c.name, c.role, cpu, used.Seconds()*1e6/float64(r.requests), r.rate, r.p50, r.p99)
 		}
 	}
-	s.Tables = append(s.Tables, samples.Table(title, "", columns, rows))
-	return &s.Tables[len(s.Tables)-1]
+	return t
 }
 
 // cpu returns the processor time of the contestant's processes.
@@ -112,9 +95,9 @@ func (c *contestant) cpu() (sum time.Duration) {
 	return sum
 }
 
-// atMost returns a goal for the processor time of one row, in multiples of another.
-func atMost(t *report.Table, name, row, other string, want float64) report.Goal {
-	return report.AtMost(name, want, t.Value(row, cpu)/t.Value(other, cpu), "×")
+// atMost adds a goal for the processor time of one row, in multiples of another.
+func atMost(s *report.Section, t *report.Table, name, row, other string, want float64) {
+	s.AtMost(name, want, t.Value(row, cpu)/t.Value(other, cpu), "×")
 }
 
 // gateways compares proxies with limits that allow everything, or with limits that deny everything.
@@ -126,34 +109,30 @@ func (b *bench) gateways(s *report.Section, allow bool) {
 		}
 	}
 	if allow {
-		t := b.compete(s, fmt.Sprintf("Proxies, every request allowed (%d connections)", connections), bareProxy, all)
-		s.Goals = append(s.Goals,
-			atMost(t, "gateway, allowed: processor time vs bare ReverseProxy", gatewayName, bareProxy, 1.1),
-			atMost(t, "gateway, allowed: processor time vs nginx", gatewayName, nginxName, 2))
+		t := b.compete(s, fmt.Sprintf("Proxies, every request allowed (%d connections)", connections), bareProxy, all...)
+		atMost(s, t, "gateway, allowed: processor time vs bare ReverseProxy", gatewayName, bareProxy, 1.1)
+		atMost(s, t, "gateway, allowed: processor time vs nginx", gatewayName, nginxName, 2)
 		return
 	}
 	all = append(all, newContestant(bareHandler, report.Ceiling, false, b.startBare("handler", "")))
-	t := b.compete(s, fmt.Sprintf("Proxies, every request denied (%d connections)", connections), bareHandler, all)
-	s.Goals = append(s.Goals,
-		atMost(t, "gateway, denied: processor time vs bare handler", gatewayName, bareHandler, 1.4),
-		atMost(t, "gateway, denied: processor time vs nginx", gatewayName, nginxName, 1.3))
+	t := b.compete(s, fmt.Sprintf("Proxies, every request denied (%d connections)", connections), bareHandler, all...)
+	atMost(s, t, "gateway, denied: processor time vs bare handler", gatewayName, bareHandler, 1.4)
+	atMost(s, t, "gateway, denied: processor time vs nginx", gatewayName, nginxName, 1.3)
 }
 
 // decisions compares the decision API with a handler that decides nothing.
 func (b *bench) decisions(s *report.Section) {
-	const call = `wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-wrk.body = '{"domain": "default", "attributes": {"ip": "192.0.2.7", "path": "/search", "method": "GET"}, "cost": 1}'
-`
 	const check = "Penstock /v1/check"
 	ours := newContestant(check, report.Ours, true, b.servePenstock(true, listenHTTP))
 	ours.load.url += "v1/check"
-	all := []contestant{ours, newContestant(bareJSON, report.Ceiling, true, b.startBare("json", ""))}
-	for i := range all {
-		all[i].load.script = call
-	}
-	t := b.compete(s, fmt.Sprintf("Decision API (%d connections)", connections), bareJSON, all)
-	s.Goals = append(s.Goals, atMost(t, "/v1/check: processor time vs bare JSON handler", check, bareJSON, 1.5))
+	bare := newContestant(bareJSON, report.Ceiling, true, b.startBare("json", ""))
+	ours.load.script = `wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = '{"domain": "default", "attributes": {"ip": "192.0.2.7", "path": "/search", "method": "GET"}, "cost": 1}'
+`
+	bare.load.script = ours.load.script
+	t := b.compete(s, fmt.Sprintf("Decision API (%d connections)", connections), bareJSON, ours, bare)
+	atMost(s, t, "/v1/check: processor time vs bare JSON handler", check, bareJSON, 1.5)
 }
 
 // where compares the places where an application can be limited, as a single client sees them.
@@ -164,13 +143,12 @@ func (b *bench) where(s *report.Section) {
 		c.load.connections = 1
 		all = append(all, c)
 	}
-	t := b.compete(s, "Where to limit, one request at a time", alone, all)
-	t.Columns = slices.Concat(
-		report.Columns(report.Column{Unit: "µs", Better: report.Less, Against: alone}, "p50", "p99"),
-		report.Columns(report.Column{Unit: "µs", Better: report.Less}, "added to p50", "added to p99"))
-	const p50, p99 = 2, 3
+	t := b.compete(s, "Where to limit, one request at a time", alone, all...)
 	base := t.Rows[0].Values
 	for i, r := range t.Rows {
 		t.Rows[i].Values = []report.Value{r.Values[p50], r.Values[p99], r.Values[p50] - base[p50], r.Values[p99] - base[p99]}
 	}
+	t.Columns = report.Less.In("µs", "p50", "p99")
+	t.Against(alone)
+	t.Columns = append(t.Columns, report.Less.In("µs", "added to p50", "added to p99")...)
 }

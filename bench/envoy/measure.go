@@ -8,6 +8,7 @@ package envoy
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -21,24 +22,23 @@ import (
 // callers are the numbers of callers that send requests without pause; the last is for saturation.
 var callers = []int{16, 64, 256}
 
-// A bench holds all contestants, and the results by row and figure. Figures have the traffic's name as a prefix.
+// A bench holds all contestants.
 type bench struct {
 	*lab.Bench
 	cell    time.Duration // of one repeat
 	keys    []string      // allowed ones; a tenth as many are denied
 	runners []runner
-	report.Samples
 }
 
 // A runner is a running contestant.
 type runner struct {
 	contestant
-	server *server
+	*server
 }
 
 // Measure runs the benchmark.
 func Measure(b *lab.Bench) report.Section {
-	e := &bench{Bench: b, cell: b.Cell(5 * time.Second), keys: lab.Keys(b.Size(100_000)), Samples: report.Samples{}}
+	e := &bench{Bench: b, cell: b.Cell(5 * time.Second), keys: lab.Keys(b.Size(100_000))}
 	dir := b.TempDir("")
 	build(b, dir)
 	for _, c := range contestants(dir) {
@@ -54,8 +54,10 @@ func Measure(b *lab.Bench) report.Section {
 	}
 	s := report.Section{Name: "envoy", Title: "Envoy's rate limit service on Redis", Notes: notes}
 	for _, t := range traffics {
-		e.atFullSpeed(t)
-		e.add(&s, t, e.atFixedInstants(t))
+		atSpeed := e.atFullSpeed(t)
+		onTime := e.atFixedInstants(t, atSpeed)
+		s.Tables = append(s.Tables, atSpeed, onTime)
+		addGoals(&s, t, atSpeed, onTime)
 	}
 	return s
 }
@@ -91,114 +93,101 @@ func check(b *lab.Bench, s *server) {
 
 func (b *bench) keysOf(t traffic) []string { return b.keys[:max(1, len(b.keys)/t.of)] }
 
-// Figures.
-const (
-	serverCPU  = "server CPU"
-	redisCPU   = "Redis CPU"
-	p50, p99   = "p50", "p99"
-	saturation = "saturation" // the most decisions per second, over all numbers of callers
+// costs returns the columns of both tables, as measure returns them.
+func costs() []report.Column {
+	return append(report.Less.In("µs", "server CPU", "Redis CPU"), report.Less.In("ms", "p50", "p99")...)
+}
 
-	scheduled = "scheduled " // prefix of figures measured on a schedule
-)
+// measure runs a load on a contestant. It returns the costs per decision, whose number run returns with the median and
+// the tail of the latency.
+func (b *bench) measure(r runner, t traffic, run func(lab.Limiter) (p50, p99, decisions float64)) []float64 {
+	target := newLoadTarget(r.server, t)
+	// The cell is about clients that are denied again and again, but during the turns of the others ours may have
+	// forgotten them: it asks Redis about each once a minute.
+	if t.want == rlsv3.RateLimitResponse_OVER_LIMIT {
+		lab.Check(lab.Warm(b, target, b.keysOf(t)))
+	}
+	before := r.used()
+	p50, p99, decisions := run(target)
+	after := r.used()
+	return []float64{
+		float64((after.server - before.server).Microseconds()) / decisions,
+		float64((after.redis - before.redis).Microseconds()) / decisions,
+		p50, p99,
+	}
+}
 
-func perSecond(callers int) string { return fmt.Sprintf("decisions, %d callers", callers) }
-
-// atFullSpeed measures with callers that send requests without pause.
-func (b *bench) atFullSpeed(t traffic) {
+// atFullSpeed measures with callers that send requests without pause. The saturation is the most decisions per second,
+// over all numbers of callers.
+func (b *bench) atFullSpeed(t traffic) *report.Table {
+	names := []string{"saturation"}
+	for _, n := range callers {
+		names = append(names, fmt.Sprintf("decisions, %d callers", n))
+	}
+	table := report.NewTable(fmt.Sprintf("Every call %s, of %s keys; callers that ask again at once; processor time and latency with %d",
+		t.name, report.Figure(float64(len(b.keysOf(t)))), slices.Max(callers)), report.More.In("/s", names...), costs())
 	for range b.Repeat {
-		for _, n := range callers {
+		for i, n := range callers {
 			for _, r := range b.runners {
 				b.Step("%s, %d callers: %s", t.name, n, r.name)
-				b.remind(r, t)
-				before := r.server.used()
-				served := lab.Must(lab.Load{ClosedLoop: lab.ClosedLoop{Callers: n, Duration: b.cell}, Keys: b.keysOf(t)}.Run(b, newLoadTarget(r.server, t)))
-				b.Add(r.name, t.name+perSecond(n), served.PerSecond())
+				spent := b.measure(r, t, func(target lab.Limiter) (p50, p99, decisions float64) {
+					served := lab.Must(lab.Load{ClosedLoop: lab.ClosedLoop{Callers: n, Duration: b.cell}, Keys: b.keysOf(t)}.Run(b, target))
+					table.Add(r.name, r.role, 1+i, served.PerSecond())
+					return served.Millis(50), served.Millis(99), float64(served.Decisions)
+				})
 				if n == slices.Max(callers) {
-					b.note(r, t.name, served.Millis(50), served.Millis(99), before, float64(served.Decisions))
+					table.Add(r.name, r.role, len(names), spent...)
 				}
 			}
 		}
 	}
+	for _, r := range table.Rows {
+		table.Add(r.Name, r.Role, saturation, float64(slices.Max(r.Values[1:len(names)])))
+	}
+	table.AgainstBestPeer()
+	return table
+}
+
+const saturation = 0 // the column
+
+// atFixedInstants measures with requests on a schedule, at a rate that all can sustain.
+func (b *bench) atFixedInstants(t traffic, atSpeed *report.Table) *report.Table {
+	rate := math.Inf(1)
 	for _, r := range b.runners {
-		fastest := 0.0
-		for _, n := range callers {
-			fastest = max(fastest, b.Median(r.name, t.name+perSecond(n)))
-		}
-		b.Add(r.name, t.name+saturation, fastest)
+		rate = min(rate, atSpeed.Value(r.name, saturation)/3)
 	}
-}
-
-// remind asks about each denied key once. The cell that follows is about clients that are denied again and again, but
-// during the turns of the others ours may have forgotten them: it asks Redis about each once a minute.
-func (b *bench) remind(r runner, t traffic) {
-	if t.want == rlsv3.RateLimitResponse_OVER_LIMIT {
-		lab.Check(lab.Warm(b, newLoadTarget(r.server, t), b.keysOf(t)))
-	}
-}
-
-func (b *bench) note(r runner, prefix string, median, tail float64, before cpuTime, decisions float64) {
-	after := r.server.used()
-	b.Add(r.name, prefix+p50, median)
-	b.Add(r.name, prefix+p99, tail)
-	b.Add(r.name, prefix+serverCPU, float64((after.server-before.server).Microseconds())/decisions)
-	b.Add(r.name, prefix+redisCPU, float64((after.redis-before.redis).Microseconds())/decisions)
-}
-
-// atFixedInstants measures with requests on a schedule, at a rate that all can sustain, and returns the rate.
-func (b *bench) atFixedInstants(t traffic) float64 {
-	rate := b.Median(b.runners[0].name, t.name+saturation)
-	for _, r := range b.runners {
-		rate = min(rate, b.Median(r.name, t.name+saturation))
-	}
-	rate /= 3
+	table := report.NewTable(fmt.Sprintf("Every call %s, of %s keys; %s/s at fixed instants; latency from the scheduled instant",
+		t.name, report.Figure(float64(len(b.keysOf(t)))), report.Figure(rate)), costs())
 	for range b.Repeat {
 		for _, r := range b.runners {
 			b.Step("%s, %.0f/s: %s", t.name, rate, r.name)
-			b.remind(r, t)
-			before := r.server.used()
-			waited := lab.Must(lab.OpenLoop{PerSecond: rate, Duration: b.cell, Keys: b.keysOf(t)}.Run(b, newLoadTarget(r.server, t)))
-			b.note(r, scheduled+t.name, lab.Millis(waited.Latency, 50), lab.Millis(waited.Latency, 99), before, float64(int64(rate*b.cell.Seconds())))
+			table.Add(r.name, r.role, 0, b.measure(r, t, func(target lab.Limiter) (p50, p99, decisions float64) {
+				waited := lab.Must(lab.OpenLoop{PerSecond: rate, Duration: b.cell, Keys: b.keysOf(t)}.Run(b, target))
+				return lab.Millis(waited.Latency, 50), lab.Millis(waited.Latency, 99), float64(waited.Requests)
+			})...)
 		}
 	}
-	return rate
+	table.AgainstBestPeer()
+	return table
 }
 
-// add writes the results for a traffic, and the goals: clearly ahead of the best peer.
-func (b *bench) add(s *report.Section, t traffic, rate float64) {
-	costs := []report.Column{
-		{Name: serverCPU, Unit: "µs", Better: report.Less},
-		{Name: redisCPU, Unit: "µs", Better: report.Less},
-		{Name: p50, Unit: "ms", Better: report.Less},
-		{Name: p99, Unit: "ms", Better: report.Less},
-	}
-	columns := []report.Column{{Name: saturation, Unit: "/s", Better: report.More}}
-	for _, n := range callers {
-		columns = append(columns, report.Column{Name: perSecond(n), Unit: "/s", Better: report.More})
-	}
-	var rows []report.Row
-	for _, r := range b.runners {
-		rows = append(rows, report.NewRow(r.name, r.role))
-	}
-	keys := report.Figure(float64(len(b.keysOf(t))))
-	atSpeed := b.Table(fmt.Sprintf("Every call %s, of %s keys; callers that ask again at once; processor time and latency with %d", t.name, keys, slices.Max(callers)),
-		t.name, append(columns, costs...), rows).AgainstBestPeer()
-	onTime := b.Table(fmt.Sprintf("Every call %s, of %s keys; %s/s at fixed instants; latency from the scheduled instant", t.name, keys, report.Figure(rate)),
-		scheduled+t.name, costs, rows).AgainstBestPeer()
-	s.Tables = append(s.Tables, atSpeed, onTime)
+// addGoals adds the goals for a traffic: clearly ahead of the best peer.
+func addGoals(s *report.Section, t traffic, atSpeed, onTime *report.Table) {
+	fast, steady := 1+len(callers), 0 // the first columns of costs
+	const cpu, p99 = 0, 3             // among the costs
 	for _, g := range []struct {
 		name   string
 		table  *report.Table
-		figure string
+		column int
 	}{
-		{"decisions/s at saturation", &atSpeed, saturation},
-		{"server CPU per decision at saturation", &atSpeed, serverCPU},
-		{"server CPU per decision at fixed instants", &onTime, serverCPU},
-		{"p99 at saturation", &atSpeed, p99},
-		{"p99 at fixed instants", &onTime, p99},
+		{"decisions/s at saturation", atSpeed, saturation},
+		{"server CPU per decision at saturation", atSpeed, fast + cpu},
+		{"server CPU per decision at fixed instants", onTime, steady + cpu},
+		{"p99 at saturation", atSpeed, fast + p99},
+		{"p99 at fixed instants", onTime, steady + p99},
 	} {
-		measured := g.table.Ratio(headline, lab.Must(g.table.Column(g.figure)))
-		s.Goals = append(s.Goals, report.AtLeast(fmt.Sprintf("envoy, %s: %s, times better than the best", t.name, g.name), 1.2, measured, "×"))
+		s.AtLeast(fmt.Sprintf("envoy, %s: %s, times better than the best", t.name, g.name), 1.2, g.table.Ratio(headline, g.column), "×")
 	}
-	s.Goals = append(s.Goals, report.AtMost(fmt.Sprintf("envoy, %s: server CPU per decision at saturation vs %s", t.name, bareGRPC), 1.15,
-		b.Median(headline, t.name+serverCPU)/b.Median(bareGRPC, t.name+serverCPU), "×"))
+	s.AtMost(fmt.Sprintf("envoy, %s: server CPU per decision at saturation vs %s", t.name, bareGRPC), 1.15,
+		1/atSpeed.Times(headline, bareGRPC, fast+cpu), "×")
 }

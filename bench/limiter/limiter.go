@@ -72,11 +72,3 @@ func Find(among []Contestant, name string) Contestant {
 	}
 	return among[i]
 }
-
-// Rows returns the rows of a table of contestants, without figures.
-func Rows(all []Contestant) (rows []report.Row) {
-	for _, c := range all {
-		rows = append(rows, report.NewRow(c.Name, c.Role))
-	}
-	return rows
-}

@@ -8,7 +8,6 @@ package report
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -30,7 +29,7 @@ type Section struct {
 	Name   string   `json:"name"`
 	Title  string   `json:"title"`
 	Notes  []string `json:"notes,omitempty"`
-	Tables []Table  `json:"tables"`
+	Tables []*Table `json:"tables"`
 	Goals  []Goal   `json:"goals"`
 }
 
@@ -51,6 +50,14 @@ const (
 	More Direction = "more"
 )
 
+// In returns columns with a unit.
+func (d Direction) In(unit string, names ...string) (all []Column) {
+	for _, name := range names {
+		all = append(all, Column{Name: name, Unit: unit, Better: d})
+	}
+	return all
+}
+
 // A Table compares rows column by column.
 type Table struct {
 	Title   string   `json:"title"`
@@ -66,29 +73,34 @@ type Column struct {
 	Against string    `json:"against,omitempty"` // name of the row that ratios refer to; empty for none
 }
 
-// Columns returns columns that differ in nothing but their names.
-func Columns(c Column, names ...string) (all []Column) {
-	for _, c.Name = range names {
-		all = append(all, c)
-	}
-	return all
-}
-
 // A Row is one contestant.
 type Row struct {
-	Name   string  `json:"name"`
-	Role   Role    `json:"role"`
-	Values []Value `json:"values"`
-	Ratios []Value `json:"ratios"` // filled when a report is written
+	Name    string  `json:"name"`
+	Role    Role    `json:"role"`
+	Values  []Value `json:"values"`
+	Ratios  []Value `json:"ratios"` // filled when a report is written
+	repeats [][]float64
 }
 
-// NewRow returns a row with values.
-func NewRow(name string, role Role, values ...float64) Row {
-	r := Row{Name: name, Role: role}
-	for _, v := range values {
-		r.Values = append(r.Values, Value(v))
+// NewTable returns a table without rows.
+func NewTable(title string, columns ...[]Column) *Table {
+	return &Table{Title: title, Columns: slices.Concat(columns...)}
+}
+
+// Add adds one repeat of a row's figures, from a column on. The value of a figure is the median of its repeats. Rows are
+// in the order in which they are first added.
+func (t *Table) Add(row string, role Role, column int, figures ...float64) {
+	at := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Name == row })
+	if at < 0 {
+		at = len(t.Rows)
+		n := len(t.Columns)
+		t.Rows = append(t.Rows, Row{Name: row, Role: role, Values: slices.Repeat([]Value{Value(Absent())}, n), repeats: make([][]float64, n)})
 	}
-	return r
+	r := &t.Rows[at]
+	for i, v := range figures {
+		r.repeats[column+i] = append(r.repeats[column+i], v)
+		r.Values[column+i] = Value(Median(r.repeats[column+i]))
+	}
 }
 
 // A Value is a figure, Absent if it was not measured.
@@ -123,87 +135,57 @@ func (t *Table) Value(row string, column int) float64 {
 	return float64(t.Rows[i].Values[column])
 }
 
-// Ratio returns how many times better a row is than the column's reference.
-func (t *Table) Ratio(row string, column int) float64 {
-	c := t.Columns[column]
-	if c.Against == "" {
-		return Absent()
-	}
-	mine, theirs := t.Value(row, column), t.Value(c.Against, column)
-	if c.Better == Less {
+// Times returns how many times better a row is than another.
+func (t *Table) Times(row, other string, column int) float64 {
+	mine, theirs := t.Value(row, column), t.Value(other, column)
+	if t.Columns[column].Better == Less {
 		return theirs / mine
 	}
 	return mine / theirs
 }
 
+// Ratio returns how many times better a row is than the column's reference.
+func (t *Table) Ratio(row string, column int) float64 {
+	return t.Times(row, t.Columns[column].Against, column)
+}
+
 // BestPeer returns the peer with the best figure of a column, or "" if no peer has one.
-func (t *Table) BestPeer(column int) string {
-	best, name := Absent(), ""
+func (t *Table) BestPeer(column int) (best string) {
 	for _, r := range t.Rows {
-		v := float64(r.Values[column])
-		if r.Role != Peer || math.IsNaN(v) {
-			continue
-		}
-		better := v < best
-		if t.Columns[column].Better == More {
-			better = v > best
-		}
-		if name == "" || better {
-			best, name = v, r.Name
+		if r.Role == Peer && !math.IsNaN(float64(r.Values[column])) && (best == "" || t.Times(r.Name, best, column) > 1) {
+			best = r.Name
 		}
 	}
-	return name
+	return best
+}
+
+// Against makes a row the reference of every column.
+func (t *Table) Against(row string) *Table {
+	for i := range t.Columns {
+		t.Columns[i].Against = row
+	}
+	return t
 }
 
 // AgainstBestPeer makes the best peer of every column its reference.
-func (t Table) AgainstBestPeer() Table {
+func (t *Table) AgainstBestPeer() {
 	for i := range t.Columns {
 		t.Columns[i].Against = t.BestPeer(i)
 	}
-	return t
 }
 
-// Table returns the first table of a section whose title contains the text.
-func (s *Section) Table(title string) (*Table, error) {
-	i := slices.IndexFunc(s.Tables, func(t Table) bool { return strings.Contains(t.Title, title) })
+// Table returns the first table of a section whose title contains the text, and the index of a column.
+func (s *Section) Table(title, column string) (*Table, int, error) {
+	i := slices.IndexFunc(s.Tables, func(t *Table) bool { return strings.Contains(t.Title, title) })
 	if i < 0 {
-		return nil, fmt.Errorf("section %s has no table about %q", s.Name, title)
+		return nil, 0, fmt.Errorf("section %s has no table about %q", s.Name, title)
 	}
-	return &s.Tables[i], nil
-}
-
-// Column returns the index of a column.
-func (t *Table) Column(name string) (int, error) {
-	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
+	t := s.Tables[i]
+	i = slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })
 	if i < 0 {
-		return 0, fmt.Errorf("table %q has no column %q", t.Title, name)
+		return nil, 0, fmt.Errorf("table %q has no column %q", t.Title, column)
 	}
-	return i, nil
-}
-
-// Samples are the repeats of figures, by row and column.
-type Samples map[[2]string][]float64
-
-// Add adds one repeat of a figure.
-func (s Samples) Add(row, column string, v float64) {
-	at := [2]string{row, column}
-	s[at] = append(s[at], v)
-}
-
-// Median returns the median of a figure, or Absent if it was not measured.
-func (s Samples) Median(row, column string) float64 { return Median(s[[2]string{row, column}]) }
-
-// Table returns the medians. The rows have no values yet. The name of a column follows the prefix.
-func (s Samples) Table(title, prefix string, columns []Column, rows []Row) Table {
-	t := Table{Title: title, Columns: slices.Clone(columns)}
-	for _, r := range rows {
-		r.Values = nil
-		for _, c := range columns {
-			r.Values = append(r.Values, Value(s.Median(r.Name, prefix+c.Name)))
-		}
-		t.Rows = append(t.Rows, r)
-	}
-	return t
+	return t, i, nil
 }
 
 // Median returns the middle of the values, the mean of the middle two, or Absent if there are none.
@@ -219,21 +201,48 @@ func Median(values []float64) float64 {
 	return (sorted[i-1] + sorted[i]) / 2
 }
 
-// JSON writes the report for a program to read.
-func (r *Report) JSON(w io.Writer) error {
-	for _, s := range r.Sections {
-		for _, t := range s.Tables {
-			for i := range t.Rows {
-				row := &t.Rows[i]
-				row.Ratios = make([]Value, len(row.Values))
-				for column := range row.Ratios {
-					row.Ratios[column] = Value(t.Ratio(row.Name, column))
-				}
-			}
+// A Goal is a target for a figure. It is not met if nothing was measured.
+type Goal struct {
+	Name     string  `json:"name"`
+	Bound    string  `json:"bound"` // the side of the wanted figure on which the goal is met
+	Want     float64 `json:"want"`
+	Measured Value   `json:"measured"`
+	Unit     string  `json:"unit"` // after the figure: "×", "%", " ms"
+	Verdict  string  `json:"verdict"`
+}
+
+// AtLeast adds a goal for a figure that should be high.
+func (s *Section) AtLeast(name string, want, measured float64, unit string) {
+	s.add(name, "≥", want, measured, unit, measured >= want)
+}
+
+// AtMost adds a goal for a figure that should be low.
+func (s *Section) AtMost(name string, want, measured float64, unit string) {
+	s.add(name, "≤", want, measured, unit, measured <= want)
+}
+
+// Below adds a goal for a figure that should be lower than the wanted one.
+func (s *Section) Below(name string, want, measured float64, unit string) {
+	s.add(name, "<", want, measured, unit, measured < want)
+}
+
+func (s *Section) add(name, bound string, want, measured float64, unit string, met bool) {
+	g := Goal{name, bound, want, Value(measured), unit, "not met"}
+	switch {
+	case math.IsNaN(measured):
+		g.Verdict = "not measured"
+	case met:
+		g.Verdict = "met"
+	}
+	s.Goals = append(s.Goals, g)
+}
+
+// Count returns how many of the goals are met.
+func Count(goals []Goal) (met int) {
+	for _, g := range goals {
+		if g.Verdict == "met" {
+			met++
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
+	return met
 }

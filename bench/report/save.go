@@ -4,11 +4,31 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 )
+
+// JSON writes the report for a program to read.
+func (r *Report) JSON(w io.Writer) error {
+	for _, s := range r.Sections {
+		for _, t := range s.Tables {
+			for i := range t.Rows {
+				row := &t.Rows[i]
+				row.Ratios = make([]Value, len(row.Values))
+				for column := range row.Ratios {
+					row.Ratios[column] = Value(t.Ratio(row.Name, column))
+				}
+			}
+		}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
 
 // Save writes each section of the report to its own file, so that a section can be measured again alone.
 func (r *Report) Save(dir string) error {

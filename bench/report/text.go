@@ -23,9 +23,9 @@ func (r *Report) Text(w io.Writer) error {
 		for _, note := range s.Notes {
 			fmt.Fprintf(b, "\n%s\n", note)
 		}
-		for i := range s.Tables {
-			fmt.Fprintf(b, "\n%s\n", s.Tables[i].Title)
-			s.Tables[i].Text(b)
+		for _, t := range s.Tables {
+			fmt.Fprintf(b, "\n%s\n", t.Title)
+			t.Text(b)
 		}
 		goals = append(goals, s.Goals...)
 	}
@@ -71,6 +71,15 @@ func (t *Table) cell(row string, column int, v float64) string {
 	return fmt.Sprintf("%s (%s×)", Figure(v), Figure(ratio))
 }
 
+// WriteGoals writes a table of goals.
+func WriteGoals(w io.Writer, goals []Goal) {
+	lines := [][]string{{"goal", "wanted", "measured", ""}}
+	for _, g := range goals {
+		lines = append(lines, []string{g.Name, fmt.Sprintf("%s %s%s", g.Bound, Figure(g.Want), g.Unit), Figure(float64(g.Measured)) + g.Unit, g.Verdict})
+	}
+	Align(w, lines)
+}
+
 // Figure formats about three significant digits.
 func Figure(v float64) string {
 	switch a := math.Abs(v); {
@@ -90,8 +99,7 @@ func Figure(v float64) string {
 	return fmt.Sprintf("%.2g", v)
 }
 
-// Align prints the lines as a Markdown table, the first column to the left and the others to the
-// right.
+// Align prints the lines as a Markdown table, the first column to the left and the others to the right.
 func Align(w io.Writer, lines [][]string) {
 	widths := make([]int, len(lines[0]))
 	for _, line := range lines {
@@ -100,25 +108,20 @@ func Align(w io.Writer, lines [][]string) {
 		}
 	}
 	for n, line := range lines {
+		rule := "" // below the head
 		for i, cell := range line {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			dashes := strings.Repeat("-", widths[i]+1)
 			if i == 0 {
-				fmt.Fprintf(w, "| %s%s ", cell, pad)
+				fmt.Fprintf(w, "| %-*s |", widths[i], cell)
+				rule += "|:" + dashes + "|"
 			} else {
-				fmt.Fprintf(w, "| %s%s ", pad, cell)
+				fmt.Fprintf(w, " %*s |", widths[i], cell)
+				rule += dashes + ":|"
 			}
 		}
-		fmt.Fprintln(w, "|")
-		if n > 0 {
-			continue
+		fmt.Fprintln(w)
+		if n == 0 {
+			fmt.Fprintln(w, rule)
 		}
-		for i, width := range widths {
-			if i == 0 {
-				fmt.Fprintf(w, "|:%s", strings.Repeat("-", width+1))
-			} else {
-				fmt.Fprintf(w, "|%s:", strings.Repeat("-", width+1))
-			}
-		}
-		fmt.Fprintln(w, "|")
 	}
 }

@@ -65,40 +65,29 @@ func guards() []guard {
 // reservation or a permit, and what these cost a decision. The bytes are what a client can make a store keep.
 func Guards(b *lab.Bench) report.Section {
 	server, keys := b.Redis(), b.Size(100_000)
-	bytes := report.Table{
-		Title:   fmt.Sprintf("Bytes that a subject takes after its first call, of %s subjects", report.Figure(float64(keys))),
-		Columns: report.Columns(report.Column{Unit: "B", Better: report.Less, Against: plain}, "memory", "Redis"),
-	}
-	var rows []report.Row
+	bytes := report.NewTable(fmt.Sprintf("Bytes that a subject takes after its first call, of %s subjects", report.Figure(float64(keys))),
+		report.Less.In("B", "memory", "Redis")).Against(plain)
 	for _, g := range guards() {
 		b.Step("weigh %s", g.name)
-		var inMemory float64
 		b.Scope(func() {
 			memory := openMemory(b, memstore.Options{MaxBytes: max(48<<20, int64(keys)*2048)})
 			before := memory.Stats().Bytes
 			lab.Check(g.fill(b, memory, keys))
-			inMemory = float64(memory.Stats().Bytes-before) / float64(keys)
+			bytes.Add(g.name, report.Ours, 0, float64(memory.Stats().Bytes-before)/float64(keys))
 		})
-		inRedis := server.BytesPerKey(b, keys, func(n int) {
-			lab.Check(g.fill(b, openRedis(b, server), n))
-		})
-		rows = append(rows, report.NewRow(g.name, report.Ours))
-		bytes.Rows = append(bytes.Rows, report.NewRow(g.name, report.Ours, inMemory, inRedis))
+		bytes.Add(g.name, report.Ours, 1, server.BytesPerKey(b, keys, func(n int) { lab.Check(g.fill(b, openRedis(b, server), n)) }))
 	}
-	samples := report.Samples{}
+	rates := report.NewTable("Decisions a second: one caller in memory, 64 callers on Redis", report.More.In("/s", "memory", "Redis")).Against(plain)
 	for range b.Repeat {
 		for _, g := range guards() {
 			b.Step("decide %s", g.name)
 			server.Command("FLUSHALL", "SYNC")
 			b.Scope(func() {
-				samples.Add(g.name, "memory", g.rate(b, openMemory(b, memstore.Options{}), 1, keys))
-				samples.Add(g.name, "Redis", g.rate(b, openRedis(b, server), 64, keys))
+				rates.Add(g.name, report.Ours, 0, g.rate(b, openMemory(b, memstore.Options{}), 1, keys), g.rate(b, openRedis(b, server), 64, keys))
 			})
 		}
 	}
-	return report.Section{Name: "guards", Title: "What stands around a charge", Tables: []report.Table{bytes,
-		samples.Table("Decisions a second: one caller in memory, 64 callers on Redis", "",
-			report.Columns(report.Column{Unit: "/s", Better: report.More, Against: plain}, "memory", "Redis"), rows)}}
+	return report.Section{Name: "guards", Title: "What stands around a charge", Tables: []*report.Table{bytes, rates}}
 }
 
 func openMemory(b *lab.Bench, o memstore.Options) *memstore.Store {

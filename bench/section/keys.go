@@ -30,35 +30,27 @@ const collections = 3
 func Keys(b *lab.Bench) report.Section {
 	keys := b.Size(10_000_000)
 	s := report.Section{Name: "keys", Title: fmt.Sprintf("What %s keys cost", report.Figure(float64(keys)))}
-	t := report.Table{
-		Title: "Bytes per key, keys included, and the time of a full garbage collection",
-		Columns: []report.Column{
-			heap:       {Name: "heap", Unit: "B/key", Better: report.Less},
-			resident:   {Name: "resident", Unit: "B/key", Better: report.Less},
-			own:        {Name: "own account", Unit: "B/key", Better: report.Less},
-			collection: {Name: "full GC", Unit: "ms", Better: report.Less},
-		},
-	}
+	t := report.NewTable("Bytes per key, keys included, and the time of a full garbage collection",
+		report.Less.In("B/key", "heap", "resident", "own account"), report.Less.In("ms", "full GC"))
+	s.Tables = []*report.Table{t}
 	for _, c := range limiter.InMemory {
 		b.Step("%s", c.Name)
 		w, need := weighKeys(b, c, keys)
 		if need > mostWeight {
 			s.Notes = append(s.Notes, fmt.Sprintf("Left out: %s would need about %d MiB, more than %d.", c.Name, need>>20, mostWeight>>20))
 		}
-		t.Rows = append(t.Rows, report.NewRow(c.Name, c.Role, perKey(w, keys)...))
+		t.Add(c.Name, c.Role, 0, perKey(w, keys)...)
 	}
-	s.Tables = []report.Table{t.AgainstBestPeer()}
+	t.AgainstBestPeer()
 	// What the store and the heap account for, and what the process takes from the machine, including the runtime's own
 	// needs.
 	accounted := t.Value(limiter.Headline, heap)
 	if v := t.Value(limiter.Headline, own); v > accounted { // memory that is not on the heap
 		accounted = v
 	}
-	s.Goals = []report.Goal{
-		report.AtMost("keys: bytes per key, by the heap or its own account", 40, accounted, " B"),
-		report.AtMost("keys: bytes per key, resident", 40, t.Value(limiter.Headline, resident), " B"),
-		report.AtMost("keys: full GC vs the peer with the fastest", 1.0/50, 1/t.Ratio(limiter.Headline, collection), "×"),
-	}
+	s.AtMost("keys: bytes per key, by the heap or its own account", 40, accounted, " B")
+	s.AtMost("keys: bytes per key, resident", 40, t.Value(limiter.Headline, resident), " B")
+	s.AtMost("keys: full GC vs the peer with the fastest", 1.0/50, 1/t.Ratio(limiter.Headline, collection), "×")
 	return s
 }
 
@@ -132,25 +124,15 @@ func Huge(b *lab.Bench) report.Section {
 		lab.Check(fmt.Errorf("the store has %d keys, want %d: some share a counter for lack of memory", w.Keys, keys))
 	}
 	weight := perKey(w, keys)
-	return report.Section{
-		Name: "huge", Title: fmt.Sprintf("%s live keys in one process", report.Figure(float64(keys))),
-		Tables: []report.Table{{
-			Title: "Filling, deciding on random keys, and collecting garbage",
-			Columns: []report.Column{
-				{Name: "inserts, all cores", Unit: "/s", Better: report.More},
-				{Name: "resident", Unit: "B/key", Better: report.Less},
-				{Name: "process", Unit: "GiB", Better: report.Less},
-				{Name: "decision, 1 core", Unit: "ns", Better: report.Less},
-				{Name: "decision, 2 core", Unit: "ns", Better: report.Less},
-				{Name: "full GC", Unit: "ms", Better: report.Less},
-				{Name: "longest GC pause", Unit: "ms", Better: report.Less},
-			},
-			Rows: []report.Row{report.NewRow(limiter.Headline, report.Ours,
-				float64(keys)/inserting.Seconds(), weight[resident], gib(w.Process), perDecision[0], perDecision[1], weight[collection], w.Pause.Seconds()*1e3)},
-		}},
-		Goals: []report.Goal{report.AtMost(fmt.Sprintf("huge: memory of the process with %s live keys", report.Figure(float64(keys))),
-			gib(budget)*float64(keys)/hugeKeys, gib(w.Process), " GiB")},
-	}
+	t := report.NewTable("Filling, deciding on random keys, and collecting garbage",
+		report.More.In("/s", "inserts, all cores"), report.Less.In("B/key", "resident"), report.Less.In("GiB", "process"),
+		report.Less.In("ns", "decision, 1 core", "decision, 2 core"), report.Less.In("ms", "full GC", "longest GC pause"))
+	t.Add(limiter.Headline, report.Ours, 0, float64(keys)/inserting.Seconds(), weight[resident], gib(w.Process),
+		perDecision[0], perDecision[1], weight[collection], w.Pause.Seconds()*1e3)
+	s := report.Section{Name: "huge", Title: fmt.Sprintf("%s live keys in one process", report.Figure(float64(keys))), Tables: []*report.Table{t}}
+	s.AtMost(fmt.Sprintf("huge: memory of the process with %s live keys", report.Figure(float64(keys))),
+		gib(budget)*float64(keys)/hugeKeys, gib(w.Process), " GiB")
+	return s
 }
 
 func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }

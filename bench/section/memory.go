@@ -14,91 +14,82 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// A memoryCell is one column of the table.
-type memoryCell struct {
+// memoryCells are measured on one and on two cores, a column each.
+var memoryCells = []struct {
 	name    string
 	limit   limiter.Limit
 	pattern limiter.Pattern
-	procs   int
-}
-
-func memoryCells() (all []memoryCell) {
-	add := func(name string, l limiter.Limit, p limiter.Pattern) {
-		for procs := 1; procs <= 2; procs++ {
-			all = append(all, memoryCell{fmt.Sprintf("%s, %d core", name, procs), l, p, procs})
-		}
-	}
-	for _, p := range []limiter.Pattern{limiter.Hot, limiter.Uniform, limiter.Zipf} {
-		add(string(p), limiter.Roomy, p)
-	}
+}{
+	{"hot", limiter.Roomy, limiter.Hot},
+	{"uniform", limiter.Roomy, limiter.Uniform},
+	{"zipf", limiter.Roomy, limiter.Zipf},
 	// All keys have used up their limit: every request is denied.
-	add("hot denied", limiter.Spent, limiter.Hot)
-	add("denied", limiter.Spent, limiter.Uniform)
-	return all
+	{"hot denied", limiter.Spent, limiter.Hot},
+	{"denied", limiter.Spent, limiter.Uniform},
 }
 
 // Memory measures how long a decision in process memory takes.
 func Memory(b *lab.Bench) report.Section {
 	keys := b.Size(1_000_000)
-	elapsed, cpu := report.Samples{}, report.Samples{} // ns per request
+	var names []string
+	for _, c := range memoryCells {
+		names = append(names, c.name+", 1 core", c.name+", 2 core")
+	}
+	elapsed := report.NewTable("Nanoseconds per decision, all cores together", report.Less.In("ns", names...))
+	cpu := report.NewTable("Processor nanoseconds per decision, which a busy machine distorts less", report.Less.In("ns", names...))
 	for _, limit := range []limiter.Limit{limiter.Roomy, limiter.Spent} {
-		var children []*limiter.Child
-		for _, c := range limiter.InMemory {
-			b.Step("fill %s", c.Name)
-			child := limiter.Spawn(b, c, limit)
-			child.Fill(0, keys)
-			children = append(children, child)
-		}
-		for range b.Repeat {
-			for _, c := range memoryCells() {
-				if c.limit != limit {
-					continue
-				}
-				for _, child := range children {
-					b.Step("%s: %s", c.name, child.Name)
-					ran := child.Run(limiter.Run{Pattern: c.pattern, Procs: c.procs, Duration: b.Cell(500 * time.Millisecond)})
-					if want := map[bool]int64{true: 0, false: ran.Calls}[limit == limiter.Spent]; ran.Allowed != want {
-						lab.Check(fmt.Errorf("%d of %d calls passed, want %d: it is not in the state to be measured", ran.Allowed, ran.Calls, want))
+		b.Scope(func() {
+			var children []*limiter.Child
+			for _, c := range limiter.InMemory {
+				b.Step("fill %s", c.Name)
+				child := limiter.Spawn(b, c, limit)
+				child.Fill(0, keys)
+				children = append(children, child)
+			}
+			for range b.Repeat {
+				for column, name := range names {
+					cell := memoryCells[column/2]
+					if cell.limit != limit {
+						continue
 					}
-					elapsed.Add(child.Name, c.name, ran.PerCall())
-					cpu.Add(child.Name, c.name, ran.CPUPerCall())
+					for _, c := range children {
+						b.Step("%s: %s", name, c.Name)
+						ran := c.Run(limiter.Run{Pattern: cell.pattern, Procs: column%2 + 1, Duration: b.Cell(500 * time.Millisecond)})
+						if want := map[bool]int64{true: 0, false: ran.Calls}[limit == limiter.Spent]; ran.Allowed != want {
+							lab.Check(fmt.Errorf("%d of %d calls passed, want %d: it is not in the state to be measured", ran.Allowed, ran.Calls, want))
+						}
+						elapsed.Add(c.Name, c.Role, column, ran.PerCall())
+						cpu.Add(c.Name, c.Role, column, ran.CPUPerCall())
+					}
 				}
 			}
-		}
+		})
 	}
-	return memorySection(keys, elapsed, cpu)
-}
-
-func memorySection(keys int, elapsed, cpu report.Samples) report.Section {
-	var columns []report.Column
-	for _, c := range memoryCells() {
-		columns = append(columns, report.Column{Name: c.name, Unit: "ns", Better: report.Less})
-	}
-	rows := limiter.Rows(limiter.InMemory)
-	t := elapsed.Table("Nanoseconds per decision, all cores together", "", columns, rows).AgainstBestPeer()
+	elapsed.AgainstBestPeer()
+	cpu.AgainstBestPeer()
 	s := report.Section{
 		Name:  "memory",
 		Title: fmt.Sprintf("In process memory, %s keys", report.Figure(float64(keys))),
 		Notes: []string{"Our rows hash the subject from the same string that the peers take as their key, on every call, and fill a whole decision; the reference is the fastest peer of each column.",
 			fmt.Sprintf("One read from a random place among this number of 32-byte slots takes %v on this machine. A single decision for a new key cannot be faster; decisions in a batch share the wait.", chase(keys))},
-		Tables: []report.Table{t, cpu.Table("Processor nanoseconds per decision, which a busy machine distorts less", "", columns, rows).AgainstBestPeer()},
+		Tables: []*report.Table{elapsed, cpu},
 	}
-	for i, c := range memoryCells() {
+	for column, name := range names {
 		ratio := func(row string, want float64) {
-			name := fmt.Sprintf("memory: %s vs fastest exact peer, %s", strings.TrimPrefix(row, "penstock "), c.name)
-			s.Goals = append(s.Goals, report.AtLeast(name, want, t.Ratio(row, i), "×"))
+			s.AtLeast(fmt.Sprintf("memory: %s vs fastest exact peer, %s", strings.TrimPrefix(row, "penstock "), name), want, elapsed.Ratio(row, column), "×")
 		}
-		if c.pattern == limiter.Uniform && c.limit == limiter.Roomy {
+		roomy := memoryCells[column/2].limit == limiter.Roomy
+		if roomy && memoryCells[column/2].pattern == limiter.Uniform {
 			ratio(limiter.Headline, 3)
 			ratio(limiter.Batched, 4)
 		} else {
 			ratio(limiter.Headline, 1)
 		}
-		if c.limit == limiter.Roomy {
-			s.Goals = append(s.Goals, report.AtLeast("memory: two limits at once vs "+limiter.TheirTwo+", "+c.name, 1, t.Value(limiter.TheirTwo, i)/t.Value(limiter.OurTwo, i), "×"))
+		if roomy {
+			s.AtLeast("memory: two limits at once vs "+limiter.TheirTwo+", "+name, 1, elapsed.Times(limiter.OurTwo, limiter.TheirTwo, column), "×")
 		}
-		if c.pattern == limiter.Hot && c.limit == limiter.Roomy && c.procs == 1 {
-			s.Goals = append(s.Goals, report.AtMost("memory: "+c.name, 60, t.Value(limiter.Headline, i), " ns"))
+		if column == 0 { // one hot key on one core
+			s.AtMost("memory: "+name, 60, elapsed.Value(limiter.Headline, column), " ns")
 		}
 	}
 	return s

@@ -32,7 +32,7 @@ type ruleSet struct {
 	name     string
 	snapshot *rules.Snapshot
 	calls    [][]penstock.Call // by column
-	costs    report.Row
+	costs    []float64         // bytes of heap per rule, ms to parse, ms to compile
 }
 
 // Rules measures how long it takes to find the rules that apply to a request, among ten and among a hundred thousand,
@@ -42,42 +42,36 @@ func Rules(b *lab.Bench) report.Section {
 	s := report.Section{Name: "rules", Title: "Finding the rules of a call", Notes: []string{
 		"A fifth of the rules each: by user, by path, by tenant and resource, by network, by the end of the host name. Calls have eight attributes.",
 	}}
+	cost := report.NewTable("What a set costs", report.Less.In("B/rule", "heap"), report.Less.In("ms", "parse", "compile"))
 	var sets []*ruleSet
-	var rows []report.Row
-	cost := report.Table{Title: "What a set costs", Columns: []report.Column{
-		{Name: "heap", Unit: "B/rule", Better: report.Less},
-		{Name: "parse", Unit: "ms", Better: report.Less},
-		{Name: "compile", Unit: "ms", Better: report.Less},
-	}}
 	for _, n := range []int{few, 1000, b.Size(100_000)} {
 		b.Step("compile %d", n)
 		set := prepareRules(n)
 		sets = append(sets, set)
-		rows = append(rows, report.NewRow(set.name, report.Ours))
-		cost.Rows = append(cost.Rows, set.costs)
+		cost.Add(set.name, report.Ours, 0, set.costs...)
 	}
-	samples := report.Samples{}
+	largest := sets[len(sets)-1].name
+	for _, c := range crowds {
+		s.Tables = append(s.Tables, report.NewTable(fmt.Sprintf("Time of a match, by how many rules match the call; %s (%d)", c.title, c.callers),
+			report.Less.In("ns", "0", "1", fmt.Sprint(kinds))).Against(sets[0].name))
+	}
 	for range b.Repeat {
 		for crowd := range crowds {
 			for column := range hits {
 				for _, set := range sets {
 					b.Step("%s, %d match", set.name, hits[column])
-					samples.Add(set.name, crowds[crowd].title+fmt.Sprint(hits[column]), set.matchTime(crowd, column, b.Cell(500*time.Millisecond)))
+					s.Tables[crowd].Add(set.name, report.Ours, column, set.matchTime(crowd, column, b.Cell(500*time.Millisecond)))
 				}
 			}
 		}
 	}
-	largest := sets[len(sets)-1].name
-	for _, c := range crowds {
-		t := samples.Table(fmt.Sprintf("Time of a match, by how many rules match the call; %s (%d)", c.title, c.callers), c.title,
-			report.Columns(report.Column{Unit: "ns", Better: report.Less, Against: sets[0].name}, "0", "1", fmt.Sprint(kinds)), rows)
-		s.Tables = append(s.Tables, t)
+	for crowd, c := range crowds {
 		for column, n := range hits {
-			s.Goals = append(s.Goals, report.AtMost(fmt.Sprintf("rules: a match of %d, %s vs %d, %s", n, largest, few, c.title), 2, 1/t.Ratio(largest, column), "×"))
+			s.AtMost(fmt.Sprintf("rules: a match of %d, %s vs %d, %s", n, largest, few, c.title), 2, 1/s.Tables[crowd].Ratio(largest, column), "×")
 		}
 	}
 	s.Tables = append(s.Tables, cost)
-	s.Goals = append(s.Goals, report.AtMost("rules: parse and compile "+largest, 10, (cost.Value(largest, 1)+cost.Value(largest, 2))/1e3, " s"))
+	s.AtMost("rules: parse and compile "+largest, 10, (cost.Value(largest, 1)+cost.Value(largest, 2))/1e3, " s")
 	return s
 }
 
@@ -93,7 +87,7 @@ func prepareRules(size int) *ruleSet {
 	lab.Check(err)
 	compiled := time.Now()
 	set.snapshot = snapshot
-	set.costs = report.NewRow(set.name, report.Ours, float64(inUse()-before)/float64(size), parsed.Sub(start).Seconds()*1e3, compiled.Sub(parsed).Seconds()*1e3)
+	set.costs = []float64{float64(inUse()-before) / float64(size), parsed.Sub(start).Seconds() * 1e3, compiled.Sub(parsed).Seconds() * 1e3}
 	runtime.KeepAlive(text)
 	for _, n := range hits {
 		set.calls = append(set.calls, callsOf(size, n, crowds[len(crowds)-1].callers))

@@ -21,17 +21,14 @@ func Scale(b *lab.Bench) report.Section {
 	s := report.Section{Name: "scale", Title: "How the cost of a decision grows"}
 	server, cell := b.Redis(), b.Cell(2*time.Second)
 	curve := func(title, unit string, figures []string, points []int, measure func(n int) []float64) {
-		t := report.Table{Title: title, Columns: report.Columns(report.Column{Unit: unit, Better: report.Less}, figures...)}
+		t := report.NewTable(title, report.Less.In(unit, figures...))
 		for _, n := range points {
 			b.Step("%s: %d", title, n)
-			t.Rows = append(t.Rows, report.NewRow(shortCount(n), report.Ours, measure(n)...))
+			b.Scope(func() { t.Add(shortCount(n), report.Ours, 0, measure(n)...) })
 		}
 		s.Tables = append(s.Tables, t)
 	}
-	curve("Limits per request", "µs", []string{"memory", "Redis, CPU of Redis"}, steps(1, b.Size(64), 2), func(n int) (values []float64) {
-		b.Scope(func() { values = byLimits(b, server, n, cell) })
-		return values
-	})
+	curve("Limits per request", "µs", []string{"memory", "Redis, CPU of Redis"}, steps(1, b.Size(64), 2), func(n int) []float64 { return byLimits(b, server, n, cell) })
 	b.Scope(func() {
 		limit := limiter.Roomy
 		limit.MaxBytes = 8 << 30 // room for the longest curve
@@ -48,10 +45,7 @@ func Scale(b *lab.Bench) report.Section {
 		return []float64{prepareRules(n).matchTime(len(crowds)-1, len(hits)-1, cell)}
 	})
 	curve("Nodes that share one key", "µs", []string{"exact: nodes and clients", "exact: Redis", "leased: nodes and clients", "leased: Redis"},
-		steps(1, b.Size(64), 2), func(n int) (values []float64) {
-			b.Scope(func() { values = byNodes(b, server, n, cell) })
-			return values
-		})
+		steps(1, b.Size(64), 2), func(n int) []float64 { return byNodes(b, server, n, cell) })
 	return s
 }
 
