@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-io/penstock/bench/atomicity"
 	"github.com/penstock-io/penstock/bench/doors"
 	"github.com/penstock-io/penstock/bench/envoy"
 	"github.com/penstock-io/penstock/bench/lab"
@@ -61,6 +62,7 @@ var sections = []struct {
 	{"rules", section.Rules},
 	{"doors", doors.Measure},
 	{"envoy", envoy.Measure},
+	{"atomicity", atomicity.Measure},
 }
 
 func benchmarks() (names []string) {
@@ -70,9 +72,10 @@ func benchmarks() (names []string) {
 	return names
 }
 
-// ordinary are the benchmarks that any machine can run.
+// ordinary are the benchmarks that run unless others are asked for: huge needs a large machine, and atomicity is not
+// about speed.
 func ordinary() []string {
-	return slices.DeleteFunc(benchmarks(), func(name string) bool { return name == "huge" })
+	return slices.DeleteFunc(benchmarks(), func(name string) bool { return name == "huge" || name == "atomicity" })
 }
 
 func measure(b lab.Bench, name string) (report.Section, error) {

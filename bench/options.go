@@ -35,6 +35,9 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
            nginx, haproxy and caddy
   envoy    the rate limit service for Envoy beside envoyproxy/ratelimit: decisions a second,
            processor time and latency, of calls that all pass and that are all denied
+  atomicity
+           what a limit of 10 admits when up to 100 callers arrive at the same instant, by
+           how it is counted in Redis; runs only if it is asked for
 
 Contestants take turns (A B C A B C ...) and the medians of the repeats are shown, because
 a machine is faster at one moment than at the next. For the same reason only the ratios in

@@ -1,4 +1,4 @@
-package main
+package atomicity
 
 import (
 	"context"
@@ -13,27 +13,35 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/bench/limiter"
+	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/storage"
 )
 
 // A way is one way of deciding requests against a limit kept in Redis.
 type way struct {
 	name string // a row of the table
-	what string // one line: the commands it sends and when it allows
+	what string // the commands it sends and when it allows
 
-	take func(ctx context.Context, t *trips, key string) (allowed bool, err error)
+	take func(ctx context.Context, t *request, key string) (allowed bool, err error)
+}
+
+func (w way) role() report.Role {
+	if w.name == "Penstock" {
+		return report.Ours
+	}
+	return report.Peer
 }
 
 // ways are the techniques people use, in the order they tend to try them, and Penstock's own.
 var ways = []way{
 	{"check then add", "ZREMRANGEBYSCORE, ZCARD; below the limit: ZADD + PEXPIRE", checkThenAdd},
 	{"four steps", "ZREMRANGEBYSCORE, ZADD, PEXPIRE, ZCARD, a trip each; allowed if the count is within the limit",
-		func(ctx context.Context, t *trips, key string) (bool, error) {
+		func(ctx context.Context, t *request, key string) (bool, error) {
 			return fourSteps(ctx, t, key, limiter.NewMember())
 		}},
 	// Members made of the request are the same for a burst of identical requests, and a sorted set keeps each once.
 	{"four steps (shared member)", "the same, the member being a fingerprint of the request, equal for all callers",
-		func(ctx context.Context, t *trips, key string) (bool, error) {
+		func(ctx context.Context, t *request, key string) (bool, error) {
 			return fourSteps(ctx, t, key, "fingerprint")
 		}},
 	{"MULTI/EXEC", "ZREMRANGEBYSCORE, ZADD, ZCARD, PEXPIRE in one transaction; allowed if the count is within the limit", transaction},
@@ -44,21 +52,21 @@ var ways = []way{
 	{"Penstock", "EVALSHA of a general script; callers of one node that would wait travel together", ownStore},
 }
 
-// trips sends the commands of one request and counts how often it waits for Redis.
-type trips struct {
+// A request sends the commands of one request and counts how often it waits for Redis.
+type request struct {
 	node          *node
 	client        rueidis.CoreClient
 	made, retries int
 }
 
 // send waits for one command's integer reply.
-func (t *trips) send(ctx context.Context, cmd rueidis.Completed) (int64, error) {
+func (t *request) send(ctx context.Context, cmd rueidis.Completed) (int64, error) {
 	t.made++
 	return t.client.Do(ctx, cmd).AsInt64()
 }
 
 // sendTogether waits once for several commands sent in one write.
-func (t *trips) sendTogether(ctx context.Context, cmds ...rueidis.Completed) ([]rueidis.RedisResult, error) {
+func (t *request) sendTogether(ctx context.Context, cmds ...rueidis.Completed) ([]rueidis.RedisResult, error) {
 	t.made++
 	results := t.client.DoMulti(ctx, cmds...)
 	for i, r := range results {
@@ -86,7 +94,7 @@ func commandsOf(c rueidis.CoreClient, key string) logCommands {
 }
 
 // checkThenAdd reads, then acts on what it read. That is correct only if no other client acts in between.
-func checkThenAdd(ctx context.Context, t *trips, key string) (bool, error) {
+func checkThenAdd(ctx context.Context, t *request, key string) (bool, error) {
 	c := commandsOf(t.client, key)
 	if _, err := t.send(ctx, c.clean); err != nil {
 		return false, err
@@ -98,11 +106,11 @@ func checkThenAdd(ctx context.Context, t *trips, key string) (bool, error) {
 	return err == nil, err
 }
 
-func fourSteps(ctx context.Context, t *trips, key, member string) (bool, error) {
+func fourSteps(ctx context.Context, t *request, key, member string) (bool, error) {
 	return limiter.FourSteps(t.client, func(c rueidis.Completed) (int64, error) { return t.send(ctx, c) }, key, member, limit)
 }
 
-func transaction(ctx context.Context, t *trips, key string) (bool, error) {
+func transaction(ctx context.Context, t *request, key string) (bool, error) {
 	c := commandsOf(t.client, key)
 	results, err := t.sendTogether(ctx, t.client.B().Multi().Build(), c.clean, c.add, c.count, c.expire, t.client.B().Exec().Build())
 	if err != nil {
@@ -125,7 +133,7 @@ const (
 	firstPause, longestPause = 500 * time.Microsecond, 16 * time.Millisecond
 )
 
-func locked(ctx context.Context, t *trips, key string) (allowed bool, err error) {
+func locked(ctx context.Context, t *request, key string) (allowed bool, err error) {
 	lock, token := "{"+key+"}:lock", limiter.NewMember()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		results, err := t.sendTogether(ctx, t.client.B().Set().Key(lock).Value(token).Nx().Px(lockLife).Build())
@@ -150,7 +158,7 @@ func locked(ctx context.Context, t *trips, key string) (allowed bool, err error)
 
 // optimistic is implemented in its best form: WATCH and the count are sent together, so an attempt is two trips. WATCH
 // guards a connection, so clients cannot share one.
-func optimistic(ctx context.Context, t *trips, key string) (allowed bool, err error) {
+func optimistic(ctx context.Context, t *request, key string) (allowed bool, err error) {
 	conn, giveBack := t.node.client.Dedicate()
 	defer giveBack()
 	t.client = conn
@@ -181,13 +189,13 @@ func takeArgs() []string {
 	return []string{fmt.Sprint(limit.Count), fmt.Sprint(limit.Window.Microseconds()), limiter.NewMember()}
 }
 
-func scriptText(ctx context.Context, t *trips, key string) (bool, error) {
+func scriptText(ctx context.Context, t *request, key string) (bool, error) {
 	n, err := t.send(ctx, t.client.B().Eval().Script(takeScript).Numkeys(1).Key(key).Arg(takeArgs()...).Build())
 	return n == 1, err
 }
 
 // scriptHash sends the text only to a server that does not have the script.
-func scriptHash(ctx context.Context, t *trips, key string) (bool, error) {
+func scriptHash(ctx context.Context, t *request, key string) (bool, error) {
 	t.made++
 	n, err := takeByHash.Exec(ctx, t.node.client, []string{key}, takeArgs()).AsInt64()
 	return n == 1, err
@@ -196,7 +204,7 @@ func scriptHash(ctx context.Context, t *trips, key string) (bool, error) {
 var hasher = storage.NewHasher("")
 
 // ownStore is Penstock's store, with the same kind of limit as the other ways, an exact log.
-func ownStore(ctx context.Context, t *trips, key string) (bool, error) {
+func ownStore(ctx context.Context, t *request, key string) (bool, error) {
 	meter := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: limit.Count, Window: limit.Window}.MustCompile()
 	t.made++
 	var out storage.Outcome
