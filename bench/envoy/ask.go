@@ -3,22 +3,19 @@ package envoy
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-io/penstock/bench/lab"
 )
 
-// Requests cost the load generator as little as possible: a request is a copy of one that was encoded earlier,
-// with another key, and as little as possible of a response is read.
+// Requests cost the load generator as little as possible: they are encoded before the load, and only the first field of
+// a response is read.
 
 // A traffic is a kind of requests that must all get the same answer.
 type traffic struct {
@@ -40,25 +37,12 @@ func request(name, key string) *rlsv3.RateLimitRequest {
 	}}
 }
 
-// keyLength is the length of every key, so that requests differ in nothing else.
-const keyLength = 16
-
-// A requestTemplate has a placeholder for the key.
-type requestTemplate struct {
-	text []byte
-	at   int
-}
-
-func encode(name string) requestTemplate {
-	place := strings.Repeat("\x01", keyLength)
-	text := lab.Must(proto.Marshal(request(name, place)))
-	return requestTemplate{text, bytes.Index(text, []byte(place))}
-}
-
-func (e requestTemplate) with(key string) []byte {
-	text := bytes.Clone(e.text)
-	copy(text[e.at:], key)
-	return text
+// requests returns encoded requests, each about a key of its own.
+func (t traffic) requests(keys int) (all []string) {
+	for _, key := range lab.Keys(max(1, keys/t.of)) {
+		all = append(all, string(lab.Must(proto.Marshal(request(t.name, key)))))
+	}
+	return all
 }
 
 // rawCodec passes messages through unchanged.
@@ -73,71 +57,40 @@ func (rawCodec) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// codeOf returns the overall code of a response.
-func codeOf(response []byte) (rlsv3.RateLimitResponse_Code, error) {
-	for len(response) > 0 {
-		field, kind, n := protowire.ConsumeTag(response)
-		if n < 0 {
-			return 0, protowire.ParseError(n)
+// target returns a server under one kind of traffic, in the form that the loads use. A key is an encoded request.
+func (s *server) target(t traffic) lab.Limiter {
+	var next atomic.Uint64
+	connect := func() *grpc.ClientConn { return s.conns[next.Add(1)%uint64(len(s.conns))] }
+	ask := func(ctx context.Context, conn *grpc.ClientConn, request string, response *[]byte) error {
+		text := []byte(request)
+		err := conn.Invoke(ctx, rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, &text, response, grpc.ForceCodec(rawCodec{}))
+		if err == nil && bytes.Contains(*response, []byte("quality")) {
+			err = fmt.Errorf("answered without Redis: %q", *response)
 		}
-		response = response[n:]
-		if field == 1 && kind == protowire.VarintType {
-			code, n := protowire.ConsumeVarint(response)
-			return rlsv3.RateLimitResponse_Code(code), protowire.ParseError(min(n, 0))
-		}
-		if n = protowire.ConsumeFieldValue(field, kind, response); n < 0 {
-			return 0, protowire.ParseError(n)
-		}
-		response = response[n:]
+		return err
 	}
-	return 0, errors.New("a response without a code")
-}
-
-// loadTarget is a server under one kind of traffic, in the form that the loads use.
-type loadTarget struct {
-	conns   []*grpc.ClientConn
-	next    atomic.Uint64
-	traffic traffic
-	encoded requestTemplate
-}
-
-func newLoadTarget(s *server, t traffic) lab.Limiter {
-	a := &loadTarget{conns: s.conns, traffic: t, encoded: encode(t.name)}
-	return lab.Limiter{Caller: a.Caller, Warm: a.Warm}
-}
-
-// Caller uses the connections in turn.
-func (a *loadTarget) Caller() lab.TakeFunc {
-	conn := a.conns[a.next.Add(1)%uint64(len(a.conns))]
-	var response []byte
-	return func(ctx context.Context, key string) (bool, error) {
-		code, err := a.ask(ctx, conn, key, &response)
-		if err == nil && code != a.traffic.want {
-			err = fmt.Errorf("answered %v, want %v", code, a.traffic.want)
-		}
-		return err == nil, err
+	expected := []byte{1 << 3, byte(t.want)} // the overall code, which all servers encode first
+	return lab.Limiter{
+		Caller: func() lab.TakeFunc {
+			conn := connect()
+			var response []byte
+			return func(ctx context.Context, request string) (bool, error) {
+				err := ask(ctx, conn, request, &response)
+				if err == nil && !bytes.HasPrefix(response, expected) {
+					err = fmt.Errorf("answered %q, want %v", response, t.want)
+				}
+				return err == nil, err
+			}
+		},
+		// Warm creates a key's counter and brings it to the state with the expected answer.
+		Warm: func(ctx context.Context, request string) (bool, error) {
+			conn := connect()
+			for range t.warm {
+				if err := ask(ctx, conn, request, new([]byte)); err != nil {
+					return false, err
+				}
+			}
+			return true, nil
+		},
 	}
-}
-
-func (a *loadTarget) ask(ctx context.Context, conn *grpc.ClientConn, key string, response *[]byte) (rlsv3.RateLimitResponse_Code, error) {
-	text := a.encoded.with(key)
-	if err := conn.Invoke(ctx, rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, &text, response, grpc.ForceCodec(rawCodec{})); err != nil {
-		return 0, err
-	}
-	if bytes.Contains(*response, []byte("quality")) {
-		return 0, errors.New("answered without Redis")
-	}
-	return codeOf(*response)
-}
-
-// Warm creates a key's counter and brings it to the state with the expected answer.
-func (a *loadTarget) Warm(ctx context.Context, key string) (bool, error) {
-	conn := a.conns[a.next.Add(1)%uint64(len(a.conns))]
-	var response []byte
-	for range a.traffic.warm {
-		if _, err := a.ask(ctx, conn, key, &response); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
 }

@@ -1,6 +1,6 @@
 // Package envoy compares our rate limit service for Envoy with envoyproxy/ratelimit: the same limits file, the
 // same gRPC requests, a separate Redis each. It verifies that both allow exactly the limit before it measures,
-// and counts only expected answers. Compare compares their answers to random requests.
+// and counts only expected answers. TestCompare compares their answers to random requests.
 //
 // The peer is a separate module, in ratelimit/: only its program is used.
 package envoy
@@ -25,8 +25,8 @@ var callers = []int{16, 64, 256}
 // A bench holds all contestants.
 type bench struct {
 	*lab.Bench
-	cell    time.Duration // of one repeat
-	keys    []string      // allowed ones; a tenth as many are denied
+	cell    time.Duration       // of one repeat
+	keys    map[string][]string // requests, by the name of a traffic
 	runners []runner
 }
 
@@ -38,7 +38,10 @@ type runner struct {
 
 // Measure runs the benchmark.
 func Measure(b *lab.Bench) report.Section {
-	e := &bench{Bench: b, cell: b.Cell(5 * time.Second), keys: lab.Keys(b.Size(100_000))}
+	e := &bench{Bench: b, cell: b.Cell(5 * time.Second), keys: map[string][]string{}}
+	for _, t := range traffics {
+		e.keys[t.name] = t.requests(b.Size(100_000))
+	}
 	dir := b.TempDir("")
 	build(b, dir)
 	for _, c := range contestants(dir) {
@@ -49,7 +52,7 @@ func Measure(b *lab.Bench) report.Section {
 			check(b, r.server)
 		}
 		for _, t := range traffics {
-			lab.Check(lab.Warm(b, newLoadTarget(r.server, t), e.keysOf(t)))
+			lab.Check(lab.Warm(b, r.target(t), e.keys[t.name]))
 		}
 	}
 	s := report.Section{Name: "envoy", Title: "Envoy's rate limit service on Redis", Notes: notes}
@@ -91,8 +94,6 @@ func check(b *lab.Bench, s *server) {
 	}
 }
 
-func (b *bench) keysOf(t traffic) []string { return b.keys[:max(1, len(b.keys)/t.of)] }
-
 // costs returns the columns of both tables, as measure returns them.
 func costs() []report.Column {
 	return append(report.Less.In("µs", "server CPU", "Redis CPU"), report.Less.In("ms", "p50", "p99")...)
@@ -101,11 +102,11 @@ func costs() []report.Column {
 // measure runs a load on a contestant. It returns the costs per decision, whose number run returns with the median and
 // the tail of the latency.
 func (b *bench) measure(r runner, t traffic, run func(lab.Limiter) (p50, p99, decisions float64)) []float64 {
-	target := newLoadTarget(r.server, t)
+	target := r.target(t)
 	// The cell is about clients that are denied again and again, but during the turns of the others ours may have
 	// forgotten them: it asks Redis about each once a minute.
 	if t.want == rlsv3.RateLimitResponse_OVER_LIMIT {
-		lab.Check(lab.Warm(b, target, b.keysOf(t)))
+		lab.Check(lab.Warm(b, target, b.keys[t.name]))
 	}
 	before := r.used()
 	p50, p99, decisions := run(target)
@@ -125,13 +126,13 @@ func (b *bench) atFullSpeed(t traffic) *report.Table {
 		names = append(names, fmt.Sprintf("decisions, %d callers", n))
 	}
 	table := report.NewTable(fmt.Sprintf("Every call %s, of %s keys; callers that ask again at once; processor time and latency with %d",
-		t.name, report.Figure(float64(len(b.keysOf(t)))), slices.Max(callers)), report.More.In("/s", names...), costs())
+		t.name, report.Figure(float64(len(b.keys[t.name]))), slices.Max(callers)), report.More.In("/s", names...), costs())
 	for range b.Repeat {
 		for i, n := range callers {
 			for _, r := range b.runners {
 				b.Step("%s, %d callers: %s", t.name, n, r.name)
 				spent := b.measure(r, t, func(target lab.Limiter) (p50, p99, decisions float64) {
-					served := lab.Must(lab.Load{ClosedLoop: lab.ClosedLoop{Callers: n, Duration: b.cell}, Keys: b.keysOf(t)}.Run(b, target))
+					served := lab.Must(lab.Load{ClosedLoop: lab.ClosedLoop{Callers: n, Duration: b.cell}, Keys: b.keys[t.name]}.Run(b, target))
 					table.Add(r.name, r.role, 1+i, served.PerSecond())
 					return served.Millis(50), served.Millis(99), float64(served.Decisions)
 				})
@@ -157,12 +158,12 @@ func (b *bench) atFixedInstants(t traffic, atSpeed *report.Table) *report.Table 
 		rate = min(rate, atSpeed.Value(r.name, saturation)/3)
 	}
 	table := report.NewTable(fmt.Sprintf("Every call %s, of %s keys; %s/s at fixed instants; latency from the scheduled instant",
-		t.name, report.Figure(float64(len(b.keysOf(t)))), report.Figure(rate)), costs())
+		t.name, report.Figure(float64(len(b.keys[t.name]))), report.Figure(rate)), costs())
 	for range b.Repeat {
 		for _, r := range b.runners {
 			b.Step("%s, %.0f/s: %s", t.name, rate, r.name)
 			table.Add(r.name, r.role, 0, b.measure(r, t, func(target lab.Limiter) (p50, p99, decisions float64) {
-				waited := lab.Must(lab.OpenLoop{PerSecond: rate, Duration: b.cell, Keys: b.keysOf(t)}.Run(b, target))
+				waited := lab.Must(lab.OpenLoop{PerSecond: rate, Duration: b.cell, Keys: b.keys[t.name]}.Run(b, target))
 				return lab.Millis(waited.Latency, 50), lab.Millis(waited.Latency, 99), float64(waited.Requests)
 			})...)
 		}

@@ -15,13 +15,6 @@ import (
 	"github.com/penstock-io/penstock/bench/lab"
 )
 
-// Comparison is the number of comparisons, and every difference.
-type Comparison struct {
-	Requests, Statuses, Denied, Refused int64 // Refused requests got an error from both
-	Metrics                             int   // series of envoyproxy/ratelimit that have the same value
-	Differences                         []string
-}
-
 // workers send requests at the same time, each about its own domain.
 const workers = 4
 
@@ -49,35 +42,38 @@ var rounds = []round{
 	{name: "stop increments when over limit", rules: ", charge: unless_over", theirs: []string{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true"}},
 }
 
-// Compare sends the same random requests to Penstock and to envoyproxy/ratelimit.
-func Compare(b *lab.Bench, requests int, seed uint64) *Comparison {
+// A comparison is the number of comparisons, and every difference.
+type comparison struct {
+	*lab.Bench
+	seed uint64
+	bin  string
+
+	mu                                  sync.Mutex
+	requests, statuses, denied, refused int64 // refused requests got an error from both
+	metrics                             int   // series of envoyproxy/ratelimit that have the same value
+	differences                         []string
+}
+
+// compare sends the same random requests to Penstock and to envoyproxy/ratelimit.
+func compare(b *lab.Bench, requests int, seed uint64) *comparison {
 	c := &comparison{Bench: b, seed: seed, bin: b.TempDir("")}
 	build(b, c.bin)
 	for i := range rounds {
 		n := requests*(i+1)/len(rounds) - requests*i/len(rounds)
 		b.Step("%s: %d requests", rounds[i].name, n)
 		b.Scope(func() { c.round(&rounds[i], n) })
-		if len(c.all.Differences) > 0 {
+		if len(c.differences) > 0 {
 			break // later rounds have other counters, but would show the same differences
 		}
 	}
-	return &c.all
-}
-
-type comparison struct {
-	*lab.Bench
-	seed uint64
-	bin  string
-
-	mu  sync.Mutex
-	all Comparison
+	return c
 }
 
 func (c *comparison) differ(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.all.Differences) < maxDifferences {
-		c.all.Differences = append(c.all.Differences, fmt.Sprintf(format, args...))
+	if len(c.differences) < maxDifferences {
+		c.differences = append(c.differences, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -90,17 +86,17 @@ func (c *comparison) round(r *round, requests int) {
 	lab.Check(lab.Parallel(workers, func(w int) error {
 		made := newGenerator(c.seed, w)
 		for left.Add(-1) >= 0 && c.Err() == nil {
-			c.compare(r, made.request(), ours.client(w), theirs.client(w))
+			c.send(r, made.request(), ours.client(w), theirs.client(w))
 		}
 		return c.Err()
 	}))
 	if r.name == "as it comes" {
-		c.metrics(r)
+		c.compareMetrics(r)
 	}
 }
 
-// compare sends one request to both.
-func (c *comparison) compare(r *round, request *rlsv3.RateLimitRequest, ours, theirs rlsv3.RateLimitServiceClient) {
+// send sends one request to both.
+func (c *comparison) send(r *round, request *rlsv3.RateLimitRequest, ours, theirs rlsv3.RateLimitServiceClient) {
 	got, gotErr := ours.ShouldRateLimit(c, request)
 	want, wantErr := theirs.ShouldRateLimit(c, request)
 	if (gotErr != nil) != (wantErr != nil) {
@@ -112,13 +108,13 @@ func (c *comparison) compare(r *round, request *rlsv3.RateLimitRequest, ours, th
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all.Requests++
-	c.all.Statuses += int64(len(got.GetStatuses()))
+	c.requests++
+	c.statuses += int64(len(got.GetStatuses()))
 	if gotErr != nil {
-		c.all.Refused++
+		c.refused++
 	}
 	if got.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT {
-		c.all.Denied++
+		c.denied++
 	}
 }
 

@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -49,25 +48,19 @@ func (r *round) theirsCommand(bin string) func(dir, addr, redis string) *exec.Cm
 	}
 }
 
-// metrics compares the Prometheus metrics of each limit. The other service flushes its counters at an interval.
-func (c *comparison) metrics(r *round) {
-	ours := lab.Must(scrape(c, r.ourMetrics))
+// compareMetrics compares the Prometheus metrics of each limit. The other service flushes its counters at an interval.
+func (c *comparison) compareMetrics(r *round) {
+	ours := scrape(c.Bench, r.ourMetrics)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
-		theirs := lab.Must(scrape(c, r.theirMetrics))
+		theirs := scrape(c.Bench, r.theirMetrics)
 		var differences []string
-		equal := 0
 		for name, want := range theirs {
 			if ours[name] != want {
 				differences = append(differences, fmt.Sprintf("metric %s: Penstock %q, envoyproxy/ratelimit %q", name, ours[name], want))
-			} else {
-				equal++
 			}
 		}
-		if len(differences) == 0 && equal > 0 || time.Now().After(end) {
-			c.all.Metrics = equal
-			for _, d := range differences {
-				c.differ("%s", d)
-			}
+		if c.metrics = len(theirs) - len(differences); c.metrics == len(theirs) && c.metrics > 0 || time.Now().After(end) {
+			c.differences = append(c.differences, differences...)
 			return
 		}
 	}
@@ -77,24 +70,18 @@ func (c *comparison) metrics(r *round) {
 var compared = regexp.MustCompile(`(?m)^(ratelimit_service_rate_limit_(?:total_hits|within_limit|near_limit|over_limit|shadow_mode)\{.*) (\S+)$`)
 
 // scrape returns the compared series, by name and labels.
-func scrape(ctx context.Context, url string) (map[string]string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
+func scrape(b *lab.Bench, url string) map[string]string {
+	request := lab.Must(http.NewRequestWithContext(b, http.MethodGet, url, nil))
 	request.Header.Set("Authorization", "Bearer "+compareToken)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
+	response := lab.Must(http.DefaultClient.Do(request))
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s %.1000s", url, response.Status, text)
+	text := lab.Must(io.ReadAll(response.Body))
+	if response.StatusCode != http.StatusOK {
+		lab.Check(fmt.Errorf("%s: %s %.1000s", url, response.Status, text))
 	}
 	series := map[string]string{}
 	for _, m := range compared.FindAllStringSubmatch(string(text), -1) {
 		series[strings.Replace(m[1], `,key2=""`, "", 1)] = m[2] // an empty label is the same as none
 	}
-	return series, err
+	return series
 }
