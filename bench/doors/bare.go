@@ -2,12 +2,24 @@ package doors
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/bench/lab"
+	"github.com/penstock-io/penstock/client"
+	"github.com/penstock-io/penstock/client/grpcclient"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
 )
 
 // Role is the role of a child process that runs one of the reference servers.
@@ -15,11 +27,7 @@ const Role = "door"
 
 // Serve runs a reference server: its kind, its listen address, and the server that it asks.
 func Serve(args []string) error {
-	handler, err := handlerOf(args[0], args[2])
-	if err != nil {
-		return err
-	}
-	return http.ListenAndServe(args[1], handler)
+	return lab.Try(func() { lab.Check(http.ListenAndServe(args[1], handlerOf(args[0], args[2]))) })
 }
 
 func (b *bench) startBare(kind, asked string) *lab.Server {
@@ -27,34 +35,44 @@ func (b *bench) startBare(kind, asked string) *lab.Server {
 	return b.Start(b.dir, "bare-"+kind, addr, lab.Self(Role, kind, addr, asked))
 }
 
-func handlerOf(kind, asked string) (http.Handler, error) {
+// handlerOf returns a handler that limits nothing, or an application that is limited in the way of its kind.
+func handlerOf(kind, asked string) http.Handler {
+	var decider penstock.Decider
 	switch kind {
 	case "proxy":
-		return bareProxyTo(asked)
-	case "handler": // the least that a denial costs: a few headers and a short body
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.Header().Set("Retry-After", "60")
-			w.WriteHeader(http.StatusTooManyRequests)
-			_, _ = io.WriteString(w, `{"title":"Quota exceeded","status":429}`)
-		}), nil
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.MaxIdleConnsPerHost = 1024
+		target := &url.URL{Scheme: "http", Host: asked}
+		return &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() }}
+	case "handler":
+		return http.HandlerFunc(answerDenied)
 	case "json":
-		return http.HandlerFunc(answerJSON), nil
+		return http.HandlerFunc(answerJSON)
+	case "app":
+		return http.HandlerFunc(answerHello)
+	case "app-inside":
+		snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(rulesOf("1000000000/1m"))}}, rules.Options{Secret: "bench"})
+		lab.Check(err)
+		decider = lab.Must(engine.New(engine.Options{Store: lab.Must(memstore.New(memstore.Options{})), Rules: engine.Fixed(snapshot)}))
+	case "app-http":
+		decider = lab.Must(client.NewHTTP("http://"+asked, client.Options{Timeout: time.Second}))
+	case "app-grpc":
+		dial := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+		decider = lab.Must(grpcclient.New(asked, grpcclient.Options{Timeout: time.Second, Dial: dial}))
+	default:
+		lab.Check(errors.New("no such server"))
 	}
-	return appOf(kind, asked)
+	return lab.Must(httplimit.New(decider, httplimit.Options{})).Wrap(http.HandlerFunc(answerHello))
 }
 
-func bareProxyTo(upstream string) (http.Handler, error) {
-	target, err := url.Parse("http://" + upstream)
-	if err != nil {
-		return nil, err
-	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 1024
-	return &httputil.ReverseProxy{
-		Transport: transport,
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() },
-	}, nil
+func answerHello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") }
+
+// answerDenied is the least that a denial costs: a few headers and a short body.
+func answerDenied(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", "60")
+	w.WriteHeader(http.StatusTooManyRequests)
+	_, _ = io.WriteString(w, `{"title":"Quota exceeded","status":429}`)
 }
 
 // answerJSON reads a request and answers with a verdict of realistic size, without deciding.

@@ -39,11 +39,7 @@ func TestParse(t *testing.T) {
 
 // The bare servers answer as the comparison requires.
 func TestBareServers(t *testing.T) {
-	app, err := handlerOf("app-inside", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	upstream := httptest.NewServer(app)
+	upstream := httptest.NewServer(handlerOf("app-inside", ""))
 	defer upstream.Close()
 	for _, test := range []struct {
 		kind, asked, body string
@@ -55,11 +51,7 @@ func TestBareServers(t *testing.T) {
 		{"handler", "", "", 429, "Quota exceeded"},
 		{"json", "", `{"attributes": {"ip": "192.0.2.7"}, "cost": 1}`, 200, `"remaining":999999999,`},
 	} {
-		h, err := handlerOf(test.kind, test.asked)
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := httptest.NewServer(h)
+		server := httptest.NewServer(handlerOf(test.kind, test.asked))
 		resp, err := http.Post(server.URL, "application/json", strings.NewReader(test.body))
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +63,7 @@ func TestBareServers(t *testing.T) {
 			t.Errorf("%s: %d %s", test.kind, resp.StatusCode, body)
 		}
 	}
-	if _, err := handlerOf("nobody", ""); err == nil {
+	if err := Serve([]string{"nobody", "", ""}); err == nil {
 		t.Error("nobody serves")
 	}
 }

@@ -49,13 +49,17 @@ func (b *bench) startGateway(upstream string, allow bool) *lab.Server {
 	return b.servePenstock(allow, listenGateway+fmt.Sprintf("upstreams: [{path: /, url: \"http://%s\"}]\n", upstream))
 }
 
+func rulesOf(rate string) string {
+	return fmt.Sprintf("rules:\n  - {name: per-ip, key: [ip], limits: [{rate: %s, algorithm: token_bucket}]}\n", rate)
+}
+
 func (b *bench) servePenstock(allow bool, config string) *lab.Server {
 	addr, rate := lab.FreeAddr(), "1/1h"
 	if allow {
 		rate = "1000000000/1m"
 	}
 	name := "penstock-" + strings.ReplaceAll(addr, ":", "-")
-	rules := lab.Write(b.dir, name+".rules.yaml", fmt.Sprintf("rules:\n  - {name: per-ip, key: [ip], limits: [{rate: %s, algorithm: token_bucket}]}\n", rate))
+	rules := lab.Write(b.dir, name+".rules.yaml", rulesOf(rate))
 	config = fmt.Sprintf(config, addr) + fmt.Sprintf("rules: {file: %q}\ndata_dir: %q\nkey_secret: a secret of benchmarks\nlog: {level: warn, decisions: none}\n", rules, b.dir)
 	return b.Start(b.dir, name, addr, exec.Command(b.penstock, "serve", "--config", lab.Write(b.dir, name+".yaml", config)))
 }
@@ -178,4 +182,47 @@ func cachingLines(kind string) [2]string {
 		lab.Check(fmt.Errorf("%s has %d blocks of %s, at least 2 are needed", page, len(blocks), kind))
 	}
 	return [2]string{blocks[0][1], blocks[1][1]}
+}
+
+const alone = "application alone"
+
+// places are where an application's requests can be limited.
+var places = []struct {
+	name  string
+	start func(b *bench) *lab.Server
+}{
+	{alone, func(b *bench) *lab.Server { return b.startBare("app", "") }},
+	{"middleware, in process", func(b *bench) *lab.Server { return b.startBare("app-inside", "") }},
+	{"application asks over gRPC", func(b *bench) *lab.Server {
+		return b.startBare("app-grpc", b.servePenstock(true, listenGRPC).Addr)
+	}},
+	{"application asks over HTTP", func(b *bench) *lab.Server {
+		return b.startBare("app-http", b.servePenstock(true, listenHTTP).Addr)
+	}},
+	{"gateway in front", func(b *bench) *lab.Server { return b.startGateway(b.startBare("app", "").Addr, true) }},
+	{"nginx in front, no limits", func(b *bench) *lab.Server { return b.nginxInFront("front", "", "", "") }},
+	{"nginx with forward-auth", func(b *bench) *lab.Server {
+		asks := b.servePenstock(true, listenHTTP+behindProxy).Addr
+		return b.nginxInFront("front-asking", fmt.Sprintf("upstream penstock { server %s; keepalive 16; }", asks), "auth_request /_penstock;", `location = /_penstock {
+    internal;
+    proxy_pass http://penstock/v1/auth?deny_status=403;
+    proxy_pass_request_body off; proxy_set_header Content-Length "";
+    proxy_http_version 1.1; proxy_set_header Connection "";
+    proxy_set_header X-Original-URI $request_uri;
+    proxy_set_header X-Original-Method $request_method;
+    proxy_set_header X-Forwarded-Host $host;
+    proxy_set_header X-Forwarded-For $remote_addr;
+  }`)
+	}},
+}
+
+// nginxInFront starts an application and nginx in front of it, with further parts of its configuration.
+func (b *bench) nginxInFront(name, upstreams, auth, location string) *lab.Server {
+	return b.nginx(name, fmt.Sprintf(`%s
+upstream app { server %s; keepalive 16; }
+server {
+  listen ADDRESS;
+  location / { %s proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
+  %s
+}`, upstreams, b.startBare("app", "").Addr, auth, location))
 }
