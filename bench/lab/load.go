@@ -63,11 +63,9 @@ func Millis(h *hdrhistogram.Histogram, percentile float64) float64 {
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, time.Minute.Nanoseconds(), 2) }
 
-func record(h *hdrhistogram.Histogram, d time.Duration) error {
-	if err := h.RecordValue(max(1, d.Nanoseconds())); err != nil {
-		return fmt.Errorf("record a latency of %v: %w", d, err)
-	}
-	return nil
+// record counts a latency. Those above a minute count as one.
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(1, d.Nanoseconds()), h.HighestTrackableValue())) // fails only outside of these bounds
 }
 
 // ErrGaveUp is the error of a request that was not decided, which is counted and does not end the load.
@@ -79,14 +77,13 @@ func (l ClosedLoop) Run(ctx context.Context, caller func(i int) func(n int) erro
 	var mu sync.Mutex
 	start := time.Now()
 	err := Parallel(l.Callers, func(i int) error {
-		one, err := l.call(ctx, caller(i), start.Add(l.Duration))
+		own := LoadResult{Latency: newHistogram()}
+		err := l.call(ctx, caller(i), start.Add(l.Duration), &own)
 		mu.Lock()
 		defer mu.Unlock()
-		total.Decisions += one.Decisions
-		total.GaveUp += one.GaveUp
-		if !l.Unwatched {
-			total.Latency.Merge(one.Latency)
-		}
+		total.Decisions += own.Decisions
+		total.GaveUp += own.GaveUp
+		total.Latency.Merge(own.Latency)
 		return err
 	})
 	total.Elapsed = time.Since(start)
@@ -96,11 +93,7 @@ func (l ClosedLoop) Run(ctx context.Context, caller func(i int) func(n int) erro
 	return total, err
 }
 
-func (l ClosedLoop) call(ctx context.Context, ask func(n int) error, until time.Time) (LoadResult, error) {
-	var r LoadResult
-	if !l.Unwatched {
-		r.Latency = newHistogram()
-	}
+func (l ClosedLoop) call(ctx context.Context, ask func(n int) error, until time.Time, r *LoadResult) error {
 	now := time.Now()
 	for n := 0; ; {
 		err := ask(n)
@@ -108,19 +101,17 @@ func (l ClosedLoop) call(ctx context.Context, ask func(n int) error, until time.
 		switch {
 		case err == nil:
 			r.Decisions++
+			if !l.Unwatched {
+				record(r.Latency, after.Sub(now))
+			}
 		case errors.Is(err, ErrGaveUp) && ctx.Err() == nil:
 			r.GaveUp++
 		default:
-			return r, err
-		}
-		if err == nil && !l.Unwatched {
-			if err := record(r.Latency, after.Sub(now)); err != nil {
-				return r, err
-			}
+			return err
 		}
 		now = after
 		if n++; n == l.Requests || l.Requests == 0 && !now.Before(until) || ctx.Err() != nil {
-			return r, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -187,10 +178,9 @@ func AppendKey(b []byte, i int) []byte {
 func Key(i int) string { return string(AppendKey(nil, i)) }
 
 // Keys returns the first n keys.
-func Keys(n int) []string {
-	keys := make([]string, n)
-	for i := range keys {
-		keys[i] = Key(i)
+func Keys(n int) (keys []string) {
+	for i := range n {
+		keys = append(keys, Key(i))
 	}
 	return keys
 }

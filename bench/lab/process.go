@@ -95,35 +95,24 @@ func (s *Server) stop() {
 func CPU(pid int) (time.Duration, error) {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux there is
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return 0, err
-	}
-	var ticks int64
-	found := false
+	used, found := time.Duration(0), false
 	for _, stat := range stats {
-		text, err := os.ReadFile(stat)
-		if err != nil {
-			continue // it has ended
-		}
+		text, _ := os.ReadFile(stat) // nothing if it has ended
 		// pid (name) state ppid ... utime is the 14th field, stime the 15th; the name may hold spaces.
 		begin, rest, _ := strings.Cut(string(text), " (")
 		fields := strings.Fields(rest[strings.LastIndex(rest, ")")+1:])
 		if len(fields) < 13 || begin != strconv.Itoa(pid) && fields[1] != strconv.Itoa(pid) {
 			continue
 		}
-		found = true
-		for _, f := range fields[11:13] {
-			n, err := strconv.ParseInt(f, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("%s: %w", stat, err)
-			}
-			ticks += n
-		}
+		user, userErr := strconv.Atoi(fields[11])
+		system, systemErr := strconv.Atoi(fields[12])
+		err = errors.Join(err, userErr, systemErr)
+		used, found = used+time.Duration(user+system)*tick, true
 	}
 	if !found {
-		return 0, fmt.Errorf("processor time of process %d: it has ended", pid)
+		err = fmt.Errorf("processor time of process %d: it has ended", pid)
 	}
-	return time.Duration(ticks) * tick, nil
+	return used, err
 }
 
 // OwnCPU returns the processor time that this process has used so far.
