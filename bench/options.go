@@ -14,30 +14,20 @@ import (
 
 const help = `bench measures Penstock beside other limiters, in one run on one machine.
 
-  memory   nanoseconds per decision in process memory: one hot key, a million keys
-           uniform and zipf, and all denied, on one and two cores
-  keys     bytes per key, and the time of a full garbage collection, at ten million keys
-  huge     500 million keys in one process, or -keys: insert rate, bytes per key, decisions,
-           garbage collection; needs 20 GiB, and runs only if it is asked for
-  scale    the cost of a decision by limits of a request, keys, rules and nodes, as curves
-  redis    decisions a second, latency and server CPU with 1, 64 and 512 callers, and
-           Redis memory per key
-  latency  calls on a fixed schedule at half of the saturation rate, and one script
-           against four round trips over a slower network
-  hot      exact decisions, cached denials and permits taken ahead beside each other;
-           one hot key on three nodes, and what it asks of Redis
-  guards   what a call with a penalty, an id or a reservation makes a store remember, in
-           bytes, and what it costs a decision
-  rules    finding the rules of a call among 10, 1,000 and 100,000; bytes per rule, and
-           the time to compile them
-  doors    what a request pays for being limited: the gateway beside other proxies, the
-           decision API, and each place where an application can be limited; needs wrk,
-           nginx, haproxy and caddy
-  envoy    the rate limit service for Envoy beside envoyproxy/ratelimit: decisions a second,
-           processor time and latency, of calls that all pass and that are all denied
-  atomicity
-           what a limit of 10 admits when up to 100 callers arrive at the same instant, by
-           how it is counted in Redis; runs only if it is asked for
+  memory     nanoseconds per decision in process memory: one hot key, a million keys uniform and zipf, and all denied
+  keys       bytes per key, and the time of a full garbage collection, at ten million keys
+  huge       500 million keys in one process, or -keys; needs 20 GiB, and runs only if it is asked for
+  scale      the cost of a decision by limits of a request, keys, rules and nodes, as curves
+  redis      decisions a second, latency and server CPU with 1, 64 and 512 callers, and Redis memory per key
+  latency    calls on a fixed schedule at half of the saturation rate, and one script against four round trips
+  hot        exact decisions, cached denials and permits taken ahead; one hot key on three nodes
+  guards     what a call with a penalty, an id or a reservation makes a store remember, and what it costs a decision
+  rules      finding the rules of a call among 10, 1,000 and 100,000; bytes per rule, and the time to compile them
+  doors      the gateway beside other proxies, the decision API, and each place where an application can be limited;
+             needs wrk, nginx, haproxy and caddy
+  envoy      the rate limit service for Envoy beside envoyproxy/ratelimit
+  atomicity  what a limit of 10 admits when up to 100 callers arrive at the same instant, by how it is counted in
+             Redis; runs only if it is asked for
 
 Contestants take turns (A B C A B C ...) and the medians of the repeats are shown, because
 a machine is faster at one moment than at the next. For the same reason only the ratios in

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -19,45 +20,38 @@ import (
 type guard struct {
 	name  string
 	calls int // for each subject
-	group func() storage.Group
+	group storage.Group
 }
 
 // plain is the reference for the others: one limit, no guards.
 const plain = "one limit"
 
 func guards() []guard {
-	limit := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1_000_000_000, Window: time.Minute}.MustCompile()
-	tight := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Hour}.MustCompile()
-	leases := penstock.Limit{Algorithm: penstock.Concurrency, Count: algorithm.MaxLog, Window: time.Hour}.MustCompile()
+	charge := func(l penstock.Limit) []algorithm.Charge {
+		return []algorithm.Charge{{Meter: l.MustCompile(), Cost: 1}}
+	}
+	roomyLimit := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1_000_000_000, Window: time.Minute}
+	limit := charge(roomyLimit)
+	tight := charge(penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Hour})
+	leases := charge(penstock.Limit{Algorithm: penstock.Concurrency, Count: algorithm.MaxLog, Window: time.Hour})
+	var many []algorithm.Charge
+	for i := range storage.MaxCharges {
+		roomyLimit.Ordinal = uint8(i)
+		many = append(many, charge(roomyLimit)...)
+	}
 	penalty := lab.Must(algorithm.PenaltyTerms{After: 2, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: 24 * time.Hour}.Compile())
 	dedup := lab.Must(algorithm.DedupTerms{TTL: time.Hour, MaxReplays: 1, Budget: 1000, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile())
-	of := func(meters ...*algorithm.Meter) (g storage.Group) {
-		for _, m := range meters {
-			g.Charges = append(g.Charges, algorithm.Charge{Meter: m, Cost: 1})
-		}
-		return g
-	}
-	many := make([]*algorithm.Meter, storage.MaxCharges)
-	for i := range many {
-		l := limit.Limit()
-		l.Ordinal = uint8(i)
-		many[i] = l.MustCompile()
-	}
 	return []guard{
-		{plain, 1, func() storage.Group { return of(limit) }},
-		{"with a penalty, no strikes", 1, func() storage.Group { g := of(limit); g.Penalty = penalty; return g }},
-		{"with a strike", 2, func() storage.Group { g := of(tight); g.Penalty = penalty; return g }},
-		{"banned", 3, func() storage.Group { g := of(tight); g.Penalty = penalty; return g }},
-		{"with an id", 1, func() storage.Group { g := of(limit); g.Dedup = dedup; return g }},
-		{"reserved", 1, func() storage.Group { g := of(limit); g.Reserve = time.Hour; return g }},
-		{"a lease", 1, func() storage.Group { return of(leases) }},
-		{"penalty, id and reserved", 1, func() storage.Group {
-			g := of(limit)
-			g.Penalty, g.Dedup, g.Reserve = penalty, dedup, time.Hour
-			return g
-		}},
-		{"16 limits", 1, func() storage.Group { return of(many...) }},
-		{"16 limits, reserved", 1, func() storage.Group { g := of(many...); g.Reserve = time.Hour; return g }},
+		{plain, 1, storage.Group{Charges: limit}},
+		{"with a penalty, no strikes", 1, storage.Group{Charges: limit, Penalty: penalty}},
+		{"with a strike", 2, storage.Group{Charges: tight, Penalty: penalty}},
+		{"banned", 3, storage.Group{Charges: tight, Penalty: penalty}},
+		{"with an id", 1, storage.Group{Charges: limit, Dedup: dedup}},
+		{"reserved", 1, storage.Group{Charges: limit, Reserve: time.Hour}},
+		{"a lease", 1, storage.Group{Charges: leases}},
+		{"penalty, id and reserved", 1, storage.Group{Charges: limit, Penalty: penalty, Dedup: dedup, Reserve: time.Hour}},
+		{"16 limits", 1, storage.Group{Charges: many}},
+		{"16 limits, reserved", 1, storage.Group{Charges: many, Reserve: time.Hour}},
 	}
 }
 
@@ -120,10 +114,11 @@ func (g guard) fill(ctx context.Context, store penstock.Store, keys int) error {
 
 // caller returns what sends requests that are all different: another id, another nonce.
 func (g guard) caller(ctx context.Context, store penstock.Store, i int) func(key int) error {
-	ticket, out, number := storage.Ticket{Groups: []storage.Group{g.group()}}, storage.Outcome{}, uint64(i+1)<<40
+	ticket, out, number := storage.Ticket{Groups: []storage.Group{g.group}}, storage.Outcome{}, uint64(i+1)<<40
+	group := &ticket.Groups[0]
+	group.Charges = slices.Clone(group.Charges)
 	return func(key int) error {
 		number++
-		group := &ticket.Groups[0]
 		ticket.Nonce = number
 		binary.LittleEndian.PutUint64(group.Subject[4:], uint64(key)*0x9e3779b97f4a7c15)
 		binary.LittleEndian.PutUint32(group.Subject[12:], uint32(key))
