@@ -6,6 +6,7 @@
 package envoy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -99,9 +100,8 @@ func costs() []report.Column {
 	return append(report.Less.In("µs", "server CPU", "Redis CPU"), report.Less.In("ms", "p50", "p99")...)
 }
 
-// measure runs a load on a contestant. It returns the costs per decision, whose number run returns with the median and
-// the tail of the latency.
-func (b *bench) measure(r runner, t traffic, run func(lab.Limiter) (p50, p99, decisions float64)) []float64 {
+// measure runs a load on a contestant. It returns its result, and the costs per decision.
+func (b *bench) measure(r runner, t traffic, run func(context.Context, lab.Limiter) (lab.LoadResult, error)) (lab.LoadResult, []float64) {
 	target := r.target(t)
 	// The cell is about clients that are denied again and again, but during the turns of the others ours may have
 	// forgotten them: it asks Redis about each once a minute.
@@ -109,12 +109,12 @@ func (b *bench) measure(r runner, t traffic, run func(lab.Limiter) (p50, p99, de
 		lab.Check(lab.Warm(b, target, b.keys[t.name]))
 	}
 	before := r.used()
-	p50, p99, decisions := run(target)
-	after := r.used()
-	return []float64{
+	result := lab.Must(run(b, target))
+	after, decisions := r.used(), float64(result.Decisions)
+	return result, []float64{
 		float64((after.server - before.server).Microseconds()) / decisions,
 		float64((after.redis - before.redis).Microseconds()) / decisions,
-		p50, p99,
+		result.Millis(50), result.Millis(99),
 	}
 }
 
@@ -131,11 +131,8 @@ func (b *bench) atFullSpeed(t traffic) *report.Table {
 		for i, n := range callers {
 			for _, r := range b.runners {
 				b.Step("%s, %d callers: %s", t.name, n, r.name)
-				spent := b.measure(r, t, func(target lab.Limiter) (p50, p99, decisions float64) {
-					served := lab.Must(lab.Load{ClosedLoop: lab.ClosedLoop{Callers: n, Duration: b.cell}, Keys: b.keys[t.name]}.Run(b, target))
-					table.Add(r.name, r.role, 1+i, served.PerSecond())
-					return served.Millis(50), served.Millis(99), float64(served.Decisions)
-				})
+				served, spent := b.measure(r, t, lab.Load{ClosedLoop: lab.ClosedLoop{Callers: n, Duration: b.cell}, Keys: b.keys[t.name]}.Run)
+				table.Add(r.name, r.role, 1+i, served.PerSecond())
 				if n == slices.Max(callers) {
 					table.Add(r.name, r.role, len(names), spent...)
 				}
@@ -162,10 +159,8 @@ func (b *bench) atFixedInstants(t traffic, atSpeed *report.Table) *report.Table 
 	for range b.Repeat {
 		for _, r := range b.runners {
 			b.Step("%s, %.0f/s: %s", t.name, rate, r.name)
-			table.Add(r.name, r.role, 0, b.measure(r, t, func(target lab.Limiter) (p50, p99, decisions float64) {
-				waited := lab.Must(lab.OpenLoop{PerSecond: rate, Duration: b.cell, Keys: b.keys[t.name]}.Run(b, target))
-				return lab.Millis(waited.Latency, 50), lab.Millis(waited.Latency, 99), float64(waited.Requests)
-			})...)
+			_, spent := b.measure(r, t, lab.OpenLoop{PerSecond: rate, Duration: b.cell, Keys: b.keys[t.name]}.Run)
+			table.Add(r.name, r.role, 0, spent...)
 		}
 	}
 	table.AgainstBestPeer()

@@ -48,17 +48,15 @@ type LoadResult struct {
 	GaveUp    int64
 	Elapsed   time.Duration
 	Latency   *hdrhistogram.Histogram // ns
+	Late      *hdrhistogram.Histogram // of an open loop, in ns: how long after its instant a request was sent, the share of the schedule itself
 }
 
 // PerSecond returns decisions per second.
 func (r LoadResult) PerSecond() float64 { return float64(r.Decisions) / r.Elapsed.Seconds() }
 
 // Millis returns a percentile of the latency.
-func (r LoadResult) Millis(percentile float64) float64 { return Millis(r.Latency, percentile) }
-
-// Millis returns a percentile of a histogram of nanoseconds.
-func Millis(h *hdrhistogram.Histogram, percentile float64) float64 {
-	return float64(h.ValueAtPercentile(percentile)) / 1e6
+func (r LoadResult) Millis(percentile float64) float64 {
+	return float64(r.Latency.ValueAtPercentile(percentile)) / 1e6
 }
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, time.Minute.Nanoseconds(), 2) }

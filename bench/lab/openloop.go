@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"sync"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // An OpenLoop is requests that arrive at equal distances, whatever happens to earlier ones: a server that stalls delays
@@ -18,14 +16,6 @@ type OpenLoop struct {
 	PerSecond float64
 	Duration  time.Duration
 	Keys      []string
-}
-
-// Latencies are those of an open loop, in ns. They exclude the first tenth of the schedule, which fills pools and grows
-// stacks.
-type Latencies struct {
-	Requests int                     // all of the schedule
-	Latency  *hdrhistogram.Histogram // from the scheduled instant to the response
-	Late     *hdrhistogram.Histogram // from the scheduled instant until the request was sent: the share of the schedule itself
 }
 
 const (
@@ -41,8 +31,9 @@ const (
 	nap = 100 * time.Microsecond
 )
 
-// Run follows the schedule and returns when the last request has its response.
-func (o OpenLoop) Run(ctx context.Context, limiter Limiter) (Latencies, error) {
+// Run follows the schedule and returns when the last request has its response. A latency is from the scheduled instant
+// to the response. Latencies exclude the first tenth of the schedule, which fills pools and grows stacks.
+func (o OpenLoop) Run(ctx context.Context, limiter Limiter) (LoadResult, error) {
 	// The thread that keeps time does nothing else. It sleeps in the kernel and wakes on time; the runtime's timers
 	// may be a millisecond late. The runtime gets one more processor for it, so that the clients cannot keep it from
 	// waking: it represents other machines, which would not compete with this one.
@@ -94,9 +85,9 @@ func (o OpenLoop) Run(ctx context.Context, limiter Limiter) (Latencies, error) {
 	}
 	underway.Wait()
 	if ctx.Err() != nil {
-		return Latencies{}, context.Cause(ctx)
+		return LoadResult{}, context.Cause(ctx)
 	}
-	w := Latencies{Requests: requests, Latency: newHistogram(), Late: newHistogram()}
+	w := LoadResult{Decisions: int64(requests), Elapsed: time.Since(start), Latency: newHistogram(), Late: newHistogram()}
 	for i := requests / 10; i < requests; i++ {
 		record(w.Latency, latency[i])
 		record(w.Late, lateness[i])

@@ -44,8 +44,8 @@ func scheduled(b *lab.Bench, server lab.Redis, s *report.Section) {
 		cpu := lab.OwnCPU() - before
 		script := scriptTimes(server)
 		t.Add(c.Name, c.Role, 0, served.PerSecond(), saturation, saturation/2,
-			lab.Millis(w.Latency, 50), lab.Millis(w.Latency, 99), lab.Millis(w.Latency, 99.9), lab.Millis(w.Late, 99),
-			script["p50"], script["p99"], cpu.Seconds()*1e6/float64(w.Requests))
+			w.Millis(50), w.Millis(99), w.Millis(99.9), float64(w.Late.ValueAtPercentile(99))/1e6,
+			script["p50"], script["p99"], cpu.Seconds()*1e6/float64(w.Decisions))
 	}
 	s.Tables = append(s.Tables, t)
 	s.AtMost("latency: decision p99 at half of saturation", 2, t.Value(c.Name, p99), " ms")
