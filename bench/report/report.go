@@ -87,8 +87,8 @@ func NewTable(title string, columns ...[]Column) *Table {
 	return &Table{Title: title, Columns: slices.Concat(columns...)}
 }
 
-// Add adds one repeat of a row's figures, from a column on. The value of a figure is the median of its repeats. Rows are
-// in the order in which they are first added.
+// Add adds one repeat of a row's figures, from a column on. The value of a figure is the median of its repeats. Rows
+// are in the order in which they are first added.
 func (t *Table) Add(row string, role Role, column int, figures ...float64) {
 	at := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Name == row })
 	if at < 0 {

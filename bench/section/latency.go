@@ -67,8 +67,8 @@ func scriptTimes(server lab.Redis) map[string]float64 {
 	return found
 }
 
-// overNetworks measures the exact log in one script and in four round trips, and our cheapest limit, with a longer round
-// trip. Few callers send at once, so that they wait for the network.
+// overNetworks measures the exact log in one script and in four round trips, and our cheapest limit, with a longer
+// round trip. Few callers send at once, so that they wait for the network.
 func overNetworks(b *lab.Bench, server lab.Redis, s *report.Section) {
 	names := []string{"+1ms", "+2ms"}
 	t := report.NewTable("Median latency with the network's round trip made longer", report.Less.In("ms", names...)).Against(limiter.FourTrips)
