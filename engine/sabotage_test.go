@@ -85,6 +85,12 @@ var sabotages = []sabotage{
 		}
 	}},
 	{scenario: "repeats-override", name: "the rule's own budget", old: "rate: 20/1m", new: "rate: 2/1m"},
+	{scenario: "repeats-blocked", name: "a budget in any case", ticket: everyGroup(func(g *storage.Group) {
+		if terms := g.Dedup.Terms(); terms.Budget == 0 {
+			terms.Budget = 1
+			g.Dedup, _ = terms.Compile()
+		}
+	})},
 	{scenario: "bans", name: "bans nobody", ticket: everyGroup(func(g *storage.Group) { g.Penalty = nil })},
 	{scenario: "bans", name: "does not say so", verdict: func(v *penstock.Verdict) { v.BannedUntil = 0 }},
 	{scenario: "delays", name: "cannot wait", ticket: func(t *storage.Ticket) { t.MaxDelay = 0 }},

@@ -128,6 +128,7 @@ func TestReplayBudget(t *testing.T) {
 		{"[5/1m, 100/1h]", "replay_budget: 100%", 5, "sliding_window_counter 5/1m"},
 		{"[100/1m, 100/1h]", "replay_budget: 50%", 50, "sliding_window_counter 50/1h"},
 		{"[1000/1h, {rate: 50/day, algorithm: fixed_window}]", "replay_budget: 10%", 5, "fixed_window 5/day"},
+		{"[5/1h, 0/1m]", "replay_budget: 7", 0, "sliding_window_counter 0/1m"},
 		{"[{concurrent: 1, ttl: 30s}, 100/1m]", "", 10, "sliding_window_counter 10/1m"},
 		{"[{concurrent: 20, ttl: 30s}]", "", 2, "fixed_window 2/30s"},
 		{"[{rate: 1_000_000_000_000/day, algorithm: fixed_window}]", "replay_budget: 99%", 990_000_000_000, "fixed_window 990000000000/day"},

@@ -192,6 +192,9 @@ func dedupTerms(t *DedupTerms, limits []penstock.Limit) algorithm.DedupTerms {
 	least := slices.MinFunc(limits, smaller)
 	terms := algorithm.DedupTerms{TTL: time.Duration(t.TTL), MaxReplays: cmp.Or(t.MaxReplays, 1), Beside: least}
 	const defaultPercent = 10
+	if least.Count == 0 {
+		return terms // it blocks, also duplicates of requests that other limits of the rule allowed
+	}
 	if terms.Budget = t.ReplayBudget.Count; terms.Budget == 0 {
 		percent := cmp.Or(t.ReplayBudget.Percent, defaultPercent)
 		terms.Budget = max(1, least.Count/100*percent+least.Count%100*percent/100)
