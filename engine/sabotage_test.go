@@ -91,6 +91,7 @@ var sabotages = []sabotage{
 			g.Dedup, _ = terms.Compile()
 		}
 	})},
+	{scenario: "repeats-response", name: "as cheap as an estimate", ticket: everyGroup(func(g *storage.Group) { g.MaxCost = 0 })},
 	{scenario: "bans", name: "bans nobody", ticket: everyGroup(func(g *storage.Group) { g.Penalty = nil })},
 	{scenario: "bans", name: "does not say so", verdict: func(v *penstock.Verdict) { v.BannedUntil = 0 }},
 	{scenario: "delays", name: "cannot wait", ticket: func(t *storage.Ticket) { t.MaxDelay = 0 }},

@@ -129,7 +129,7 @@ func (w *workspace) addGroup(c *penstock.Call, m *rules.MatchedRule) (err error)
 		Returnable: w.refunds || r.Reserve != 0 || r.Corrected(),
 	}
 	if limits.Dedup != nil {
-		g.Dedup, g.Call = limits.Dedup, w.callID(r, c)
+		g.Dedup, g.Call, g.MaxCost = limits.Dedup, w.callID(r, c), r.Cost.Most()
 	}
 	w.turn.Ticket.Groups = append(w.turn.Ticket.Groups, g)
 	w.asked = append(w.asked, groupOrigin{r, m.Override, limits})

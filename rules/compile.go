@@ -231,6 +231,7 @@ func (c *compiler) rule(i int, r *Rule, item *index.Item) {
 	c.checkUnused(limits, t, at)
 	r.Limits, r.Policies = limits.meters, policies(t.Name, limits.compiled)
 	r.Dedup = c.dedup(t.Dedup, limits, at.with("dedup"))
+	c.checkReplays(r, at)
 	r.numbers = c.numbers(r.Name, &limits, r.Policies, r.Dedup, t)
 	r.Overrides = c.overrides(t, at, item, &limits)
 

@@ -187,6 +187,17 @@ func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *algorit
 	return dedup
 }
 
+// checkReplays warns about a budget that is smaller than what a duplicate costs.
+func (c *compiler) checkReplays(r *Rule, at path) {
+	if r.Dedup == nil {
+		return
+	}
+	if cost, budget := max(r.Cost.Fixed, r.Cost.Most()), r.Dedup.Budget.Count; cost > budget {
+		c.warn(at.with("dedup"), complain("every duplicate is charged, because it may cost %d and replay_budget is %d", cost, budget).
+			suggest("raise replay_budget, or give the cost a max that is not above it"))
+	}
+}
+
 // dedupTerms returns the terms of a rule's dedup for some limits.
 func dedupTerms(t *DedupTerms, limits []penstock.Limit) algorithm.DedupTerms {
 	least := slices.MinFunc(limits, smaller)

@@ -115,6 +115,14 @@ func (c *Cost) Afterwards() bool {
 	return c.ResponseHeader != "" || c.ResponseBytes || c.ResponseJSON != ""
 }
 
+// Most returns what a request may cost in the end if that is known only with the response; otherwise 0.
+func (c *Cost) Most() int64 {
+	if !c.Afterwards() {
+		return 0
+	}
+	return c.Max
+}
+
 // IsEstimated reports whether an expression estimates the cost: see [MatchedRule].
 func (c *Cost) IsEstimated() bool { return c.estimate != nil }
 

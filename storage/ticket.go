@@ -41,6 +41,10 @@ type Group struct {
 	Call    CallID             // identifies the request, for Dedup; zero: never a duplicate
 	Reserve time.Duration      // how long what is taken can be settled or released; 0: it cannot
 
+	// MaxCost is what the request may cost in the end if that is known only afterwards; otherwise 0. A duplicate is not
+	// settled, so it uses as much of the budget of duplicates.
+	MaxCost int64
+
 	// Alone marks a group that is all-or-nothing by itself: it is decided after the others, whatever they
 	// decided, and does not affect the ticket's outcome. Shadow rules are alone.
 	Alone bool
@@ -76,7 +80,8 @@ func (g *Group) Remembers() bool {
 
 // ReplayCost returns what a duplicate of the group is charged to the budget of duplicates: the largest of its costs, so
 // that the budget holds whatever the duplicate costs. A permit counts as 1.
-func (g *Group) ReplayCost() (cost int64) {
+func (g *Group) ReplayCost() int64 {
+	cost := min(g.MaxCost, algorithm.MaxCount)
 	for i := range g.Charges {
 		c := &g.Charges[i]
 		if c.Meter.Kind == algorithm.KindLeases {
