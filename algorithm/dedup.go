@@ -19,6 +19,10 @@ type DedupTerms struct {
 	// nothing over time, it is a fixed window of its Window.
 	Budget int64
 	Beside Limit
+
+	// Burst is how much of the budget can be used at once, if not 0. The budget is then a token bucket, which refills by
+	// Budget in the window of the limit beside it: it holds for a limit of a long window and for one of a short window.
+	Burst int64
 }
 
 // Bounds of dedup terms.
@@ -62,10 +66,27 @@ func (d DedupTerms) budget() Limit {
 	if l.Algorithm == LeakyBucket {
 		l.Algorithm = TokenBucket
 	}
+	if d.Burst != 0 {
+		return l.asBucket(d.Burst)
+	}
 	if l.Algorithm == Concurrency || l.Algorithm == TokenBucket && l.Count == 0 { // a bucket holds at least one
 		l.Algorithm, l.Refill = FixedWindow, Continuous
 	}
 	return l
+}
+
+// asBucket returns a token bucket that refills no faster than the limit. Its burst is smaller if it would not be exact
+// otherwise.
+func (l Limit) asBucket(burst int64) Limit {
+	window := l.Window
+	if l.Period != NoPeriod {
+		window = min(longest(l.Period), MaxWindow)
+	}
+	b := Limit{Algorithm: TokenBucket, Count: l.Count, Window: window, Scope: l.Scope}
+	unit := b.unit()
+	b.Window = (window + unit - 1).Truncate(unit)
+	b.Burst = min(burst, (maxProduct-1)/int64(b.Window/unit))
+	return b
 }
 
 // budgetFingerprint names a state that never collides with one of the rule's limits. A budget has no ordinal:

@@ -131,6 +131,28 @@ func TestBudgetAlgorithm(t *testing.T) {
 	}
 }
 
+// A budget with a burst is a bucket, whatever the limit beside it is.
+func TestBudgetWithBurst(t *testing.T) {
+	for _, test := range []struct {
+		beside        Limit
+		budget, burst int64
+		want          string
+	}{
+		{Limit{Algorithm: SlidingWindowLog, Count: 100, Window: time.Hour}, 10, 2, "token_bucket 10/1h burst 2"},
+		{Limit{Algorithm: LeakyBucket, Count: 100, Window: time.Hour, Queue: 3}, 10, 2, "token_bucket 10/1h burst 2"},
+		{Limit{Algorithm: TokenBucket, Count: 100, Window: time.Hour, Refill: Interval, Burst: 500}, 10, 2, "token_bucket 10/1h burst 2"},
+		{Limit{Algorithm: FixedWindow, Count: 100, Period: Month}, 10, 2, "token_bucket 10/32d burst 2"}, // no month is longer
+		{Limit{Algorithm: FixedWindow, Count: 100, Period: Year}, 10, 2, "token_bucket 10/366d burst 2"},
+		{Limit{Algorithm: FixedWindow, Count: 100, Window: 12*time.Hour + time.Millisecond}, 10, 2, "token_bucket 10/12h0m1s burst 2"},
+		{Limit{Algorithm: FixedWindow, Count: MaxCount, Window: MaxWindow}, MaxCount, MaxCount, "token_bucket 1000000000000/366d burst 142418021"},
+	} {
+		got := dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: test.budget, Beside: test.beside, Burst: test.burst}).Budget
+		if got.String() != test.want {
+			t.Errorf("beside %v: %v, want %s", test.beside, got, test.want)
+		}
+	}
+}
+
 // With a sliding log no trailing window holds more than limit and budget, and with a token bucket no stretch
 // of time more than both allow.
 func TestBudgetHoldsWhereTheLimitDoes(t *testing.T) {

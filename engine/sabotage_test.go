@@ -92,6 +92,11 @@ var sabotages = []sabotage{
 		}
 	})},
 	{scenario: "repeats-response", name: "as cheap as an estimate", ticket: everyGroup(func(g *storage.Group) { g.MaxCost = 0 })},
+	{scenario: "repeats-limits", name: "only the smallest limit's budget", ticket: everyGroup(func(g *storage.Group) {
+		terms := g.Dedup.Terms()
+		terms.Budget, terms.Burst, terms.Beside = terms.Burst, 0, g.Charges[0].Meter.Limit()
+		g.Dedup, _ = terms.Compile()
+	})},
 	{scenario: "bans", name: "bans nobody", ticket: everyGroup(func(g *storage.Group) { g.Penalty = nil })},
 	{scenario: "bans", name: "does not say so", verdict: func(v *penstock.Verdict) { v.BannedUntil = 0 }},
 	{scenario: "delays", name: "cannot wait", ticket: func(t *storage.Ticket) { t.MaxDelay = 0 }},

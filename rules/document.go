@@ -131,7 +131,7 @@ type CostTerms struct {
 type DedupTerms struct {
 	TTL          Duration `rules:"ttl,required" as:"ttl: 10s" doc:"How long a request is remembered, from the first with its id on. Duplicates do not extend it."`
 	MaxReplays   int64    `rules:"max_replays" min:"1" max:"255" doc:"How many duplicates of one id are not charged; 1 if not given."`
-	ReplayBudget Budget   `rules:"replay_budget" doc:"What duplicates of one key may cost without a charge, over all ids: a number, which is a number of requests if each costs 1, or a percentage of the smallest limit, counted as that limit counts. A duplicate that costs more than is left is charged; a cost that comes with the response counts as its max. 10% if not given."`
+	ReplayBudget Budget   `rules:"replay_budget" doc:"What duplicates of one key may cost without a charge, over all ids: a number, which is a number of requests if each costs 1, or a percentage of the limit, counted as that limit counts. With several limits, it holds that of the smallest at once, and refills by that of the slowest in its window. A duplicate that costs more than is left is charged; a cost that comes with the response counts as its max. 10% if not given."`
 	Attribute    string   `rules:"attribute" max:"128" doc:"The attribute that holds the id of a request, instead of Idempotency-Key or the field id."`
 }
 

@@ -192,40 +192,63 @@ func (c *compiler) checkReplays(r *Rule, at path) {
 	if r.Dedup == nil {
 		return
 	}
-	if cost, budget := max(r.Cost.Fixed, r.Cost.Most()), r.Dedup.Budget.Count; cost > budget {
+	if cost, budget := max(r.Cost.Fixed, r.Cost.Most()), r.Dedup.Budget.Capacity; cost > budget {
 		c.warn(at.with("dedup"), complain("every duplicate is charged, because it may cost %d and replay_budget is %d", cost, budget).
 			suggest("raise replay_budget, or give the cost a max that is not above it"))
 	}
 }
 
-// dedupTerms returns the terms of a rule's dedup for some limits.
+// dedupTerms returns the terms of a rule's dedup for some limits. Duplicates must fit into the smallest limit, and into
+// the slowest one if that is another: a budget for each second would add up to many times the limit of an hour.
 func dedupTerms(t *DedupTerms, limits []penstock.Limit) algorithm.DedupTerms {
-	least := slices.MinFunc(limits, smaller)
+	least, slowest := slices.MinFunc(limits, smaller), slices.MinFunc(limits, slower)
 	terms := algorithm.DedupTerms{TTL: time.Duration(t.TTL), MaxReplays: cmp.Or(t.MaxReplays, 1), Beside: least}
-	const defaultPercent = 10
 	if least.Count == 0 {
 		return terms // it blocks, also duplicates of requests that other limits of the rule allowed
 	}
-	if terms.Budget = t.ReplayBudget.Count; terms.Budget == 0 {
-		percent := cmp.Or(t.ReplayBudget.Percent, defaultPercent)
-		terms.Budget = max(1, least.Count/100*percent+least.Count%100*percent/100)
+	terms.Budget = t.ReplayBudget.of(&least)
+	if slower(slowest, least) < 0 {
+		terms.Burst, terms.Budget, terms.Beside = terms.Budget, t.ReplayBudget.of(&slowest), slowest
 	}
 	return terms
+}
+
+// of returns the budget beside a limit.
+func (b Budget) of(l *penstock.Limit) int64 {
+	if b.Count != 0 {
+		return b.Count
+	}
+	const defaultPercent = 10
+	percent := cmp.Or(b.Percent, defaultPercent)
+	return max(1, l.Count/100*percent+l.Count%100*percent/100)
 }
 
 // smaller orders limits by how much they allow. Concurrency limits come last, because they do not bound the
 // number of requests.
 func smaller(a, b penstock.Limit) int {
-	rank := func(l *penstock.Limit) int {
-		if l.Algorithm == penstock.Concurrency {
-			return 1
-		}
-		return 0
-	}
 	return cmp.Or(
 		cmp.Compare(rank(&a), rank(&b)),
 		cmp.Compare(a.Count, b.Count),
 		-cmp.Compare(a.Window, b.Window),
 		-cmp.Compare(a.Period, b.Period),
 	)
+}
+
+// slower orders limits by how much they allow in the long run, concurrency limits last.
+func slower(a, b penstock.Limit) int {
+	return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(pace(&a), pace(&b)))
+}
+
+func rank(l *penstock.Limit) int {
+	if l.Algorithm == penstock.Concurrency {
+		return 1
+	}
+	return 0
+}
+
+// pace returns how much a limit allows in a nanosecond.
+func pace(l *penstock.Limit) float64 {
+	const day = 24 * time.Hour
+	periods := [...]time.Duration{l.Window, penstock.Hour: time.Hour, penstock.Day: day, penstock.Week: 7 * day, penstock.Month: 31 * day, penstock.Year: 366 * day}
+	return float64(l.Count) / float64(periods[l.Period])
 }
