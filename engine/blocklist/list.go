@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/ipform"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // A List finds the block of a request. The zero List is empty. It is safe for concurrent use.
@@ -32,7 +33,7 @@ func (l *List) Find(c *penstock.Call) *Block {
 	for i := range c.Attributes {
 		a := &c.Attributes[i]
 		if v := (*t)[a.Name]; v != nil {
-			found = v.find(a.Value, c.Domain, found)
+			found = v.find(formOf(a.Name, a.Value), c.Domain, found)
 		}
 	}
 	return found
@@ -64,7 +65,8 @@ func newTable(blocks []Block) *table {
 func (v *values) add(b *Block) {
 	network, ok := networkOf(b.Value)
 	if !ok {
-		v.texts[b.Value] = append(v.texts[b.Value], b)
+		text := formOf(b.Attribute, b.Value)
+		v.texts[text] = append(v.texts[text], b)
 		return
 	}
 	v.networks[network] = append(v.networks[network], b)
@@ -75,6 +77,15 @@ func (v *values) add(b *Block) {
 	if !slices.Contains(*lengths, network.Bits()) {
 		*lengths = append(*lengths, network.Bits())
 	}
+}
+
+// formOf returns the form in which a value is compared. A path has the form in which rules compare it: otherwise
+// another spelling of it, such as an escape, would evade the block.
+func formOf(attribute, value string) string {
+	if attribute == "path" {
+		return urlform.Path(value)
+	}
+	return value
 }
 
 // find returns the later of found and the blocks of a value.

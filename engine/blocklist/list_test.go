@@ -37,6 +37,7 @@ func TestFind(t *testing.T) {
 		newBlock("v6", "", "ip", "2001:db8:1::/48", time.Hour),
 		newBlock("key", "", "api_key", "sk_live_1.2", time.Hour),
 		newBlock("like an address", "", "api_key", "192.0.2.1", time.Hour),
+		newBlock("path", "", "path", "/ex%70ort", time.Hour),
 	})
 	for _, test := range []struct{ domain, attribute, value, want string }{
 		{"", "user", "u1", "user"},
@@ -64,6 +65,11 @@ func TestFind(t *testing.T) {
 		{"", "api_key", "sk_live_1.2", "key"},
 		{"", "api_key", "192.0.2.1", "like an address"},
 		{"", "api_key", "a.b", ""},
+		{"", "path", "/export", "path"},
+		{"", "path", "/%65xport", "path"},
+		{"", "path", "/a/..//export?all", "path"},
+		{"", "path", "/export/", ""},
+		{"", "path", "/EXPORT", ""},
 	} {
 		if got := find(test.domain, test.attribute, test.value); got != test.want {
 			t.Errorf("%s %s=%s: found %q, want %q", test.domain, test.attribute, test.value, got, test.want)
