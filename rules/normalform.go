@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/internal/ipform"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/internal/urlform"
 	"github.com/penstock-io/penstock/rules/internal/expr"
@@ -36,6 +37,10 @@ func (c *compiler) normalForm(name string, p pattern.Value, at path, domain stri
 	case "ip":
 		if problem := checkAddress(p); problem != nil {
 			c.fail(at, problem)
+		}
+		if overHTTP && p.Network.IsValid() && !ipform.HasClients(p.Network) {
+			c.warn(at, complain("over HTTP it never matches unless client_ip.ipv6_prefix is larger: ip is the first address of the client's /%d", ipform.ClientBits).
+				suggest("write %v", ipform.Network(p.Network.Addr(), ipform.ClientBits)))
 		}
 	}
 	if c.doc.Attributes[name].Certificate == attribute.Fingerprint {

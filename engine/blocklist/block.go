@@ -71,14 +71,14 @@ func (b *Block) Validate() error {
 
 // IsNetwork reports whether a value is an address or a network.
 func IsNetwork(value string) bool {
-	_, ok := networkOf(value)
+	_, ok := Network(value)
 	return ok
 }
 
 // Canonical returns the form in which values are compared: an address or a network has one form, everything else is
 // itself.
 func Canonical(value string) string {
-	network, ok := networkOf(value)
+	network, ok := Network(value)
 	switch {
 	case !ok:
 		return value
@@ -88,8 +88,8 @@ func Canonical(value string) string {
 	return network.String()
 }
 
-// networkOf returns the network that a value is. An address is a network of one.
-func networkOf(value string) (netip.Prefix, bool) {
+// Network returns the network that a value is. An address is a network of one.
+func Network(value string) (netip.Prefix, bool) {
 	if address, _, _ := strings.Cut(value, "/"); !mayBeAddress(address) {
 		return netip.Prefix{}, false
 	}

@@ -63,7 +63,7 @@ func newTable(blocks []Block) *table {
 }
 
 func (v *values) add(b *Block) {
-	network, ok := networkOf(b.Value)
+	network, ok := Network(b.Value)
 	if !ok {
 		text := formOf(b.Attribute, b.Value)
 		v.texts[text] = append(v.texts[text], b)

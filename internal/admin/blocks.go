@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/blocklist"
 	"github.com/penstock-io/penstock/internal/blocks"
+	"github.com/penstock-io/penstock/internal/ipform"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/internal/wire"
 	"github.com/penstock-io/penstock/rules"
@@ -156,6 +157,10 @@ func (a *Admin) blockWarnings(b *blocklist.Block) []string {
 	if !slices.ContainsFunc(known, func(k KnownAttribute) bool { return k.Name == b.Attribute }) {
 		names := each(known, func(k *KnownAttribute) string { return k.Name })
 		warnings = append(warnings, fmt.Sprintf("no rule reads the attribute %q: at the gateway it never matches; rules read %s", b.Attribute, strings.Join(names, ", ")))
+	}
+	if network, ok := blocklist.Network(b.Value); ok && b.Attribute == "ip" && !ipform.HasClients(network) {
+		warnings = append(warnings, fmt.Sprintf("at the gateway the ip of a client is the first address of its /%d unless client_ip.ipv6_prefix is larger, so this never matches: block %v",
+			ipform.ClientBits, ipform.Network(network.Addr(), ipform.ClientBits)))
 	}
 	return warnings
 }

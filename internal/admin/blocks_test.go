@@ -65,6 +65,17 @@ func TestBlockAndLift(t *testing.T) {
 	}
 }
 
+// A block of an IPv6 address warns that the gateway knows only the network of a client.
+func TestBlockOfAnIPv6Address(t *testing.T) {
+	s := newTestAdmin(t, setup{kind: admin.Files})
+	for address, want := range map[string]string{"2001:db8:1:2::5": "block 2001:db8:1:2::/64", "2001:db8:1:3::/64": "", "198.51.100.7": ""} {
+		b := get[admin.Blocked](s, "POST", "/v1/blocks", object("attributes", map[string]string{"ip": address}, "duration", "1h", "reason", "x"))
+		if got := strings.Join(b.Warnings, ""); want == "" && got != "" || !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
+	}
+}
+
 // A block of a key that no rule knows works, with a warning.
 func TestBlockOfAnUnknownAttribute(t *testing.T) {
 	s := newTestAdmin(t, setup{kind: admin.Files})

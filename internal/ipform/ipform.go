@@ -52,6 +52,15 @@ func Network(a netip.Addr, bits int) netip.Prefix {
 	return netip.PrefixFrom(a, bits).Masked()
 }
 
+// ClientBits is how many bits of an IPv6 address distinguish clients by default.
+const ClientBits = 64
+
+// HasClients reports whether a canonical network contains the address of a client, where that is the first of its
+// network of ClientBits. A single IPv6 address usually does not.
+func HasClients(p netip.Prefix) bool {
+	return p.Bits() <= ClientBits || p.Contains(Network(p.Addr(), ClientBits).Addr())
+}
+
 // CanonicalNetwork returns a network in the form that contains canonical addresses. ok is false for a network that
 // contains all or many of the addresses that embed IPv4 addresses: hardly any canonical address is in it.
 func CanonicalNetwork(p netip.Prefix) (_ netip.Prefix, ok bool) {

@@ -73,3 +73,15 @@ func TestCanonicalNetwork(t *testing.T) {
 		}
 	}
 }
+
+func TestHasClients(t *testing.T) {
+	for network, want := range map[string]bool{
+		"192.0.2.1/32": true, "192.0.2.0/24": true, "2001:db8:1:2::/64": true, "2001:db8::/32": true, "::/0": true,
+		"2001:db8:1:2::/128": true, "2001:db8:1:2::/96": true, "64:ff9b::a00:1/128": true,
+		"2001:db8:1:2::5/128": false, "2001:db8:1:2:3::/80": false, "::1/128": false, "fe80::1/128": false,
+	} {
+		if got := ipform.HasClients(netip.MustParsePrefix(network)); got != want {
+			t.Errorf("%s: %v, want %v", network, got, want)
+		}
+	}
+}
