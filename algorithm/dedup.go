@@ -20,8 +20,9 @@ type DedupTerms struct {
 	Budget int64
 	Beside Limit
 
-	// Burst is how much of the budget can be used at once, if not 0. The budget is then a token bucket, which refills by
-	// Budget in the window of the limit beside it: it holds for a limit of a long window and for one of a short window.
+	// Burst is how much of the budget can be used at once, if not 0. The budget is then a token bucket, which
+	// refills by Budget in the window of the limit beside it: it holds for a limit of a long window and for one
+	// of a short window.
 	Burst int64
 }
 
