@@ -228,6 +228,30 @@ func TestShareOfNumber(t *testing.T) {
 	}
 }
 
+// A node that decides by itself has its share of the budget of duplicates, too.
+func TestShareOfDuplicates(t *testing.T) {
+	for _, limit := range []string{`{rate: 30/1h, algorithm: fixed_window}`, `{rate: "{tenant.requests}/1h", algorithm: fixed_window, max: 1000, default: 1}`} {
+		store := &waveringStore{Store: newMemory(t)}
+		store.down.Store(true)
+		e := newEngine(t, `rules: [{name: shared, key: [tenant], dedup: {ttl: 10s}, on_store_error: {local: divided}, limits: [`+limit+`]}]`,
+			engine.Options{Entitlements: table{{"tenant", "acme", "requests"}: {Number: 30}}, Store: store, Local: newMemory(t), Nodes: func() int { return 3 }, Now: func() penstock.Instant { return beginning }})
+		allowed := 0
+		for i := range 60 {
+			var v penstock.Verdict
+			call := penstock.Call{Cost: 1, ID: strconv.Itoa(i / 2), Attributes: []penstock.Attribute{{Name: "tenant", Value: "acme"}}}
+			if err := e.Decide(t.Context(), &call, &v); !errors.Is(err, penstock.ErrUnavailable) {
+				t.Fatal(err)
+			}
+			if v.Allowed {
+				allowed++
+			}
+		}
+		if want := 10 + 1; allowed != want {
+			t.Errorf("%s: %d of 60 passed on one of three nodes, want %d", limit, allowed, want)
+		}
+	}
+}
+
 // Clients that choose numbers cannot make a node hold more than its cache does, and every number still applies.
 func TestManyNumbers(t *testing.T) {
 	e := newEngine(t, `rules: [{name: many, key: [user], limits: [{rate: "{quota}/1h", algorithm: fixed_window, max: 1000000, default: 1}]}]`, engine.Options{})

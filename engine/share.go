@@ -14,6 +14,7 @@ type nodeShares struct {
 	of    *rules.Snapshot
 	nodes int
 	parts map[*algorithm.Meter]*algorithm.Meter
+	dedup map[*algorithm.Dedup]*algorithm.Dedup
 
 	// recent are parts of limits whose numbers come from data, which are not known in advance.
 	recent [1 << 10]atomic.Pointer[recentShare]
@@ -36,28 +37,53 @@ func (e *Engine) sharesFor(s *rules.Snapshot) *nodeShares {
 }
 
 func newNodeShares(s *rules.Snapshot, nodes int) *nodeShares {
-	all := &nodeShares{of: s, nodes: nodes, parts: map[*algorithm.Meter]*algorithm.Meter{}}
+	all := &nodeShares{of: s, nodes: nodes, parts: map[*algorithm.Meter]*algorithm.Meter{}, dedup: map[*algorithm.Dedup]*algorithm.Dedup{}}
 	for _, r := range s.Rules {
 		if r.OnStoreError != rules.FailDivided {
 			continue
 		}
-		all.add(r.Limits)
+		all.add(r.Limits, r.Dedup)
 		for i := range r.Overrides {
-			all.add(r.Overrides[i].Limits)
+			all.add(r.Overrides[i].Limits, r.Overrides[i].Dedup)
 		}
 	}
 	return all
 }
 
-func (s *nodeShares) add(limits []*algorithm.Meter) {
+func (s *nodeShares) add(limits []*algorithm.Meter, d *algorithm.Dedup) {
 	for _, m := range limits {
 		s.parts[m] = s.shareOf(m)
 	}
+	if d != nil {
+		s.dedup[d] = s.shareOfDuplicates(d)
+	}
+}
+
+// shareOfDuplicates returns a dedup with the part of the budget that one node has.
+func (s *nodeShares) shareOfDuplicates(d *algorithm.Dedup) *algorithm.Dedup {
+	terms := d.Terms()
+	terms.Budget, terms.Burst = portion(terms.Budget, s.nodes), portion(terms.Burst, s.nodes)
+	part, err := terms.Compile()
+	if err != nil {
+		return d // what cannot be divided is enforced in full
+	}
+	return part
+}
+
+// duplicates returns the dedup of a rule with the part of its budget that this node has by itself.
+func (s *nodeShares) duplicates(r *rules.Rule, d *algorithm.Dedup) *algorithm.Dedup {
+	if r.OnStoreError != rules.FailDivided || d == nil {
+		return d
+	}
+	if part := s.dedup[d]; part != nil {
+		return part
+	}
+	return s.shareOfDuplicates(d) // beside a limit whose number comes from data
 }
 
 // shareOf returns the part of a limit that one node enforces.
 func (s *nodeShares) shareOf(m *algorithm.Meter) *algorithm.Meter {
-	part, err := divide(m.Limit(), int64(s.nodes)).Compile()
+	part, err := divide(m.Limit(), s.nodes).Compile()
 	if err != nil {
 		return m // what cannot be divided is enforced in full
 	}
@@ -65,14 +91,16 @@ func (s *nodeShares) shareOf(m *algorithm.Meter) *algorithm.Meter {
 }
 
 // divide returns the n-th part of a limit, rounded up: n nodes allow less than n more than one would.
-func divide(l penstock.Limit, n int64) penstock.Limit {
-	part := func(x int64) int64 { return (x + n - 1) / n }
-	l.Count, l.Burst, l.Overdraft = part(l.Count), part(l.Burst), part(l.Overdraft)
+func divide(l penstock.Limit, n int) penstock.Limit {
+	l.Count, l.Burst, l.Overdraft = portion(l.Count, n), portion(l.Burst, n), portion(l.Overdraft, n)
 	if l.Algorithm == penstock.LeakyBucket {
-		l.Queue = part(l.Queue+1) - 1 // one runs besides those that wait
+		l.Queue = portion(l.Queue+1, n) - 1 // one runs besides those that wait
 	}
 	return l
 }
+
+// portion returns the n-th part of a number, rounded up.
+func portion(x int64, n int) int64 { return (x + int64(n) - 1) / int64(n) }
 
 // state returns the state of a share that has its part of what was left: ⌈left/n⌉ for each node now, and from
 // the next window on its share of the whole limit. A bucket refills at the share's rate.

@@ -58,6 +58,9 @@ func (e *Engine) keepLocal(w *workspace) bool {
 		for j := range g.Charges {
 			g.Charges[j].Meter = shares.meter(r, g.Charges[j].Meter)
 		}
+		if g.Remembers() {
+			g.Dedup = shares.duplicates(r, g.Dedup)
+		}
 		groups, kept = append(groups, g), append(kept, w.asked[i])
 	}
 	w.turn.Ticket.Groups, w.asked = groups, kept
