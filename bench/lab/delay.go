@@ -12,8 +12,8 @@ import (
 // waits once, as on a long wire.
 func (b *Bench) Delay(target string, roundTrip time.Duration) (addr string) {
 	l := Must(net.Listen("tcp", "127.0.0.1:0"))
-	// A goroutine that sleeps in the kernel keeps its processor of the runtime for a while. Without others, more than two
-	// connections would wait for each other.
+	// A goroutine that sleeps in the kernel keeps its processor of the runtime for a while. Without others, more than
+	// two connections would wait for each other.
 	const sleepers = 64
 	procs := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(procs + sleepers)
