@@ -114,7 +114,13 @@ async function steps() {
     return page.locator('.calls').getByText(`user=${user}`).first().isVisible()
   })
   await looked(page, 'tail')
+  // An opened call stays open while others arrive.
+  const shown = await page.locator('.calls .link').count()
   await page.locator('.calls .link').first().click()
+  await until('a later call is shown', async () => {
+    await call('/orders', { 'X-User': user })
+    return (await page.locator('.calls .link').count()) > shown
+  })
   await page.getByRole('link', { name: 'Explain this request' }).click()
   await page.getByText('every condition is met').first().waitFor()
   await looked(page, 'explain')

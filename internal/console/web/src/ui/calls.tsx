@@ -5,6 +5,7 @@ import { attributes, visible, writeAttributes } from '../attributes'
 import { duration, time } from '../format'
 import { query } from '../request'
 import type { Verdict } from '../types'
+import { verdictIDs } from '../verdictids'
 import { Answer, Badge } from './badge'
 import { Table } from './table'
 
@@ -18,13 +19,14 @@ export function Calls({ list }: { list: Verdict[] }) {
       </p>
     )
   }
+  const ids = verdictIDs(list)
   return (
     <Table name="Requests" class="wide calls" columns={['When', 'Result', 'Rule', 'Request', 'Wait']}>
       {list.map((v, i) => {
-        const id = v.at + i
+        const id = ids[i] ?? ''
         return (
-          <>
-            <tr key={id}>
+          <Fragment key={id}>
+            <tr>
               <td>
                 <button
                   type="button"
@@ -54,13 +56,13 @@ export function Calls({ list }: { list: Verdict[] }) {
               <td>{v.allowed ? '' : duration(v.retry_after_ms)}</td>
             </tr>
             {open === id && (
-              <tr key={`${id} more`}>
+              <tr>
                 <td colSpan={5}>
                   <Detail verdict={v} />
                 </td>
               </tr>
             )}
-          </>
+          </Fragment>
         )
       })}
     </Table>
