@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/rawconn"
 )
 
 // A Client sends common requests to one server, over HTTP/1.1 without TLS, for less than an http.Transport: the
@@ -103,7 +105,7 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 		return nil, err
 	}
 	conn := &clientConn{client: c}
-	conn.init(dialled)
+	conn.Init(dialled)
 	conn.reader = bufio.NewReader((*headReader)(conn))
 	return conn, nil
 }
@@ -176,7 +178,7 @@ func (c *Client) CloseIdle() {
 
 // A clientConn is a connection to a server. It can be used again only if it is a socket.
 type clientConn struct {
-	socket
+	rawconn.Socket
 	client   *Client
 	reader   *bufio.Reader // of a headReader
 	request  requestBuffer
@@ -216,7 +218,7 @@ func (c *headReader) Read(p []byte) (int, error) {
 	if int64(len(p)) > c.left {
 		p = p[:c.left]
 	}
-	n, err := c.socket.Read(p)
+	n, err := c.Socket.Read(p)
 	c.left -= int64(n)
 	return n, err
 }
@@ -322,7 +324,7 @@ func (c *clientConn) limitRead(until time.Time) {
 // end ends a request. The connection is kept if it can be used again.
 func (c *clientConn) end(reusable bool) {
 	isLive := c.unwatch()
-	if !reusable || !isLive || c.raw == nil || c.reader.Buffered() > 0 || !c.client.put(c) {
+	if !reusable || !isLive || c.Raw() == nil || c.reader.Buffered() > 0 || !c.client.put(c) {
 		c.Close()
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/rawconn"
 )
 
 // States of a connection.
@@ -24,7 +26,7 @@ const bufferSize = 4 << 10
 
 // A conn is a connection that is being served.
 type conn struct {
-	socket
+	rawconn.Socket
 	server *Server
 	since  time.Time
 	remote string

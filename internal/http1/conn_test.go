@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/rawconn"
 )
 
 // What is not common is served by net/http, with all that was read.
@@ -326,7 +328,7 @@ func TestHandedDeadline(t *testing.T) {
 // The deadline of a write is moved only if it changes noticeably, in either direction.
 func TestWriteDeadlineIsMoved(t *testing.T) {
 	var d deadlines
-	c, now := &conn{socket: socket{Conn: &d}}, time.Now()
+	c, now := &conn{Socket: rawconn.Socket{Conn: &d}}, time.Now()
 	hour, later, earlier := now.Add(time.Hour), now.Add(2*time.Hour), now.Add(time.Minute)
 	for _, until := range []time.Time{hour, hour.Add(time.Second), hour.Add(-time.Second), later, later, earlier, {}, {}, hour} {
 		c.limitWrite(until)

@@ -17,5 +17,5 @@ func (c *clientConn) isQuiet() bool {
 		}
 	}
 	c.isSilent = false
-	return c.raw.Control(c.peek) == nil && c.isSilent
+	return c.Raw().Control(c.peek) == nil && c.isSilent
 }

@@ -66,7 +66,7 @@ func (s *Server) Serve(l net.Listener) error {
 		}
 		pause = minPause
 		c := &conn{server: s, since: time.Now()}
-		c.init(accepted)
+		c.Init(accepted)
 		s.mu.Lock()
 		s.conns[c] = struct{}{}
 		s.mu.Unlock()

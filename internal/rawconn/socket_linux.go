@@ -1,21 +1,23 @@
 //go:build linux && !race
 
-package http1
+package rawconn
 
 import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"syscall"
 	"unsafe"
 )
 
-// A socket reads from and writes to a connection without telling Go's scheduler about the system calls. Sockets do not
+// A Socket reads from and writes to a connection without telling Go's scheduler about the system calls. Sockets do not
 // block, so the scheduler need not be ready to run others meanwhile. That costs processor time, most of all on a
 // machine that is busy: there the scheduler takes the processor from a goroutine whose call takes a few microseconds.
 //
-// With the race detector the net package reads and writes: it knows that what was written happened before it is read.
-type socket struct {
+// With the race detector, and without Init, the methods of Conn read and write: the net package knows that what was
+// written happened before it is read.
+type Socket struct {
 	net.Conn
 	raw     syscall.RawConn // nil: only the net package can read and write
 	in, out transfer
@@ -23,14 +25,17 @@ type socket struct {
 
 // A transfer is one direction of a socket.
 type transfer struct {
-	number  uintptr // of the system call
-	p       []byte
-	n       int
-	err     error
-	attempt func(fd uintptr) bool // as RawConn calls it; made once
+	sync.Mutex         // one call at a time, as with the net package
+	number     uintptr // of the system call
+	p          []byte
+	n          int
+	err        error
+	attempt    func(fd uintptr) bool // as RawConn calls it; made once
 }
 
-func (s *socket) init(c net.Conn) {
+// Init makes the socket that of a connection. A connection that gives its socket (syscall.Conn) is read and written
+// there, not by its own methods.
+func (s *Socket) Init(c net.Conn) {
 	s.Conn, s.raw = c, rawOf(c)
 	s.in.number, s.out.number = syscall.SYS_READ, syscall.SYS_WRITE
 	s.in.attempt, s.out.attempt = s.in.read, s.out.write
@@ -77,21 +82,25 @@ func (t *transfer) call(fd uintptr) bool {
 }
 
 // Read implements net.Conn.
-func (s *socket) Read(p []byte) (int, error) {
+func (s *Socket) Read(p []byte) (int, error) {
 	if s.raw == nil || len(p) == 0 {
 		return s.Conn.Read(p)
 	}
 	t := &s.in
+	t.Lock()
+	defer t.Unlock()
 	t.p, t.n, t.err = p, 0, nil
 	return t.result("read", s.raw.Read(t.attempt))
 }
 
 // Write implements net.Conn.
-func (s *socket) Write(p []byte) (int, error) {
+func (s *Socket) Write(p []byte) (int, error) {
 	if s.raw == nil {
 		return s.Conn.Write(p)
 	}
 	t := &s.out
+	t.Lock()
+	defer t.Unlock()
 	t.p, t.n, t.err = p, 0, nil
 	return t.result("write", s.raw.Write(t.attempt))
 }

@@ -1,16 +1,19 @@
-package http1
+package rawconn
 
 import (
 	"bytes"
 	"errors"
 	"io"
 	"net"
+	"os"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 )
 
 // socketPair returns a socket, and the other end of its connection.
-func socketPair(t *testing.T) (*socket, net.Conn) {
+func socketPair(t *testing.T) (*Socket, net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -27,8 +30,8 @@ func socketPair(t *testing.T) (*socket, net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { accepted.Close() })
-	s := new(socket)
-	s.init(dialled)
+	s := new(Socket)
+	s.Init(dialled)
 	return s, accepted
 }
 
@@ -61,11 +64,11 @@ func TestSocket(t *testing.T) {
 func TestSocketErrors(t *testing.T) {
 	s, _ := socketPair(t)
 	var p [1]byte
-	s.SetDeadline(longAgo)
-	if _, err := s.Read(p[:]); !isTimeout(err) {
+	s.SetDeadline(time.Unix(1, 0)) // long ago
+	if _, err := s.Read(p[:]); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read after the deadline: %v", err)
 	}
-	if _, err := s.Write(p[:]); !isTimeout(err) {
+	if _, err := s.Write(p[:]); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("write after the deadline: %v", err)
 	}
 	s.SetDeadline(time.Time{})
@@ -89,5 +92,49 @@ func TestSocketErrors(t *testing.T) {
 	}
 	if _, err := s.Write(p[:]); !errors.As(err, &op) || op.Op != "write" {
 		t.Errorf("write after a reset: %v", err)
+	}
+}
+
+// Calls at once take turns: what each writes stays together.
+func TestConcurrentWrites(t *testing.T) {
+	s, other := socketPair(t)
+	const writers, size = 8, 1 << 20
+	var writes sync.WaitGroup
+	for i := range writers {
+		writes.Go(func() {
+			if n, err := s.Write(bytes.Repeat([]byte{byte('a' + i)}, size)); n != size || err != nil {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+		})
+	}
+	go func() {
+		writes.Wait()
+		s.Conn.(*net.TCPConn).CloseWrite()
+	}()
+	all, err := io.ReadAll(other)
+	if err != nil || len(all) != writers*size {
+		t.Fatalf("%d bytes, %v", len(all), err)
+	}
+	for text := range slices.Chunk(all, size) {
+		if !bytes.Equal(text, bytes.Repeat(text[:1], size)) {
+			t.Fatalf("a write that begins with %q is interrupted", text[:1])
+		}
+	}
+}
+
+// A connection that does not give its socket is read and written by its own methods.
+func TestWrappedConnection(t *testing.T) {
+	one, other := net.Pipe()
+	defer one.Close()
+	defer other.Close()
+	s := new(Socket)
+	s.Init(one)
+	if s.Raw() != nil {
+		t.Error("a pipe has a socket")
+	}
+	go io.WriteString(other, "hello")
+	var p [5]byte
+	if n, err := s.Read(p[:]); string(p[:n]) != "hello" || err != nil {
+		t.Errorf("%q, %v", p[:n], err)
 	}
 }
