@@ -58,7 +58,7 @@ var rules = []rule{
 		because: "deciding in process must cost no dependency: memstore is std and the vocabulary",
 	},
 	{
-		of: is("redisstore"), not: sibling("redisstore"),
+		of: is("redisstore"), not: siblingBut("redisstore", "internal/rawconn"),
 		because: "adapters import the contract, never each other: what two stores share is storage's or storetest's to say",
 	},
 	{
@@ -141,7 +141,7 @@ var rules = []rule{
 		because: "what others are told is internal/telemetry's to say: nobody else counts for Prometheus or traces",
 	},
 	{
-		of: anyOf(is("internal/urlform"), is("internal/ipform"), is("internal/onevalue"), is("internal/reqbody"), is("internal/connlimit"), is("internal/listener"), is("internal/held"), is("internal/strictdoc"), is("internal/spelling"), is("internal/problem"), is("internal/bounds"), is("internal/poll")), not: anyOf(thirdParty, sibling("internal/ipform")), through: true,
+		of: anyOf(is("internal/urlform"), is("internal/ipform"), is("internal/onevalue"), is("internal/reqbody"), is("internal/connlimit"), is("internal/listener"), is("internal/held"), is("internal/strictdoc"), is("internal/spelling"), is("internal/problem"), is("internal/bounds"), is("internal/poll")), not: anyOf(thirdParty, siblingBut("internal/ipform", "internal/rawconn")), through: true,
 		because: "the forms of URLs and addresses, what must be sent once, the bounds of bodies and connections, the reading of texts, problem documents and the loops that poll are for everybody: std only",
 	},
 	{
@@ -351,6 +351,11 @@ func isVocabulary(path string) bool { return path == "" || slices.Contains(vocab
 // path.
 func sibling(path string) func(string) bool {
 	return func(p string) bool { return strings.HasPrefix(p, module+"/") && !own(path)(p) && !vocabulary(p) }
+}
+
+// siblingBut is sibling with exceptions.
+func siblingBut(path string, except ...string) func(string) bool {
+	return func(p string) bool { return sibling(path)(p) && !own(except...)(p) }
 }
 
 // allBut reports whether an import is any package of the module except these.

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/rawconn"
 )
 
 // links are the connections of one client to Redis.
@@ -30,8 +32,8 @@ type links struct {
 // client library, which also expire while this process waits for CPU. Redis is not late if the command has
 // not been written yet, or if the reply has not been read yet.
 type link struct {
-	net.Conn // set once connected
-	set      *links
+	rawconn.Socket // set once connected
+	set            *links
 
 	mu        sync.Mutex
 	socket    syscall.RawConn // nil if the connection has none
@@ -85,10 +87,9 @@ func (s *links) dialer(custom dialFunc) dialFunc {
 		}
 		var err error
 		if custom != nil {
-			l.Conn, err = custom(ctx, addr, &own, t)
+			l.Conn, err = custom(ctx, addr, &own, t) // read and written by its own methods, which may do more
 		} else {
-			network, to := networkOf(addr)
-			l.Conn, err = own.DialContext(ctx, network, to)
+			err = l.open(ctx, addr, &own)
 		}
 		if err != nil {
 			s.remove(l)
@@ -102,6 +103,16 @@ func (s *links) dialer(custom dialFunc) dialFunc {
 		}
 		return l.secure(ctx, addr, t)
 	}
+}
+
+// open connects to an address.
+func (l *link) open(ctx context.Context, addr string, d *net.Dialer) error {
+	network, to := networkOf(addr)
+	conn, err := d.DialContext(ctx, network, to)
+	if err == nil {
+		l.Init(conn)
+	}
+	return err
 }
 
 // networkOf returns how to connect to an address: host:port, or unix:///path.
@@ -148,7 +159,7 @@ func (l *link) Write(b []byte) (n int, err error) {
 	l.mu.Unlock()
 	for {
 		var k int
-		k, err = l.Conn.Write(b[n:])
+		k, err = l.Socket.Write(b[n:])
 		n += k
 		if !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(l.end) {
 			break
@@ -166,7 +177,7 @@ func (l *link) Write(b []byte) (n int, err error) {
 // Read returns a reply that has arrived, even after the deadline.
 func (l *link) Read(b []byte) (n int, err error) {
 	for {
-		n, err = l.Conn.Read(b)
+		n, err = l.Socket.Read(b)
 		if n > 0 {
 			l.noteReply(n)
 			return n, err

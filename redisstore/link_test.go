@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/rawconn"
 )
 
 // pair returns a link with the given limit, and the server's end of its connection.
@@ -160,10 +162,11 @@ func TestSilence(t *testing.T) {
 // owed.
 func TestReplyOvertakesTheWriter(t *testing.T) {
 	l, server := pair(t, time.Hour)
-	l.Conn = overtakenStore{l.Conn, func() {
+	meanwhile := func() {
 		send(t, server, "reply")
 		expectRead(t, l, "reply")
-	}}
+	}
+	l.Socket = rawconn.Socket{Conn: overtakenStore{l.Conn, meanwhile}}
 	send(t, l, "command")
 	if silent := l.set.silence(); silent != 0 {
 		t.Errorf("silent for %v after the reply", silent)

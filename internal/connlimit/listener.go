@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/penstock-io/penstock/internal/ipform"
+	"github.com/penstock-io/penstock/internal/rawconn"
 )
 
 // Options configure a listener.
@@ -69,7 +70,7 @@ type client struct {
 
 // A conn is an accepted connection.
 type conn struct {
-	net.Conn
+	rawconn.Socket
 	listener *Listener
 	client   *client     // nil: it does not count for a client
 	admitted atomic.Bool // it is not on the reserve
@@ -133,7 +134,8 @@ func (l *Listener) full() bool { return l.options.Max > 0 && l.open >= l.options
 // take registers a connection. It returns nil if the client has used up its share and there is no reserve: the
 // connection is then closed.
 func (l *Listener) take(accepted net.Conn) *conn {
-	c := &conn{Conn: accepted, listener: l}
+	c := &conn{listener: l}
+	c.Init(accepted)
 	prefix, counted := l.charged(accepted)
 	l.mu.Lock()
 	if counted {
@@ -304,8 +306,8 @@ func (c *conn) CloseWrite() error {
 
 // SyscallConn is for servers that read and write by themselves.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
-	if raw, ok := c.Conn.(syscall.Conn); ok {
-		return raw.SyscallConn()
+	if raw := c.Raw(); raw != nil {
+		return raw, nil
 	}
 	return nil, errors.ErrUnsupported
 }
