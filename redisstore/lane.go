@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -98,6 +99,9 @@ func (l *lane) enter(c *pendingTicket, enough int) (lead, alone bool) {
 // longer than that caller can wait.
 func (l *lane) sendRun(ctx context.Context, s *Store, c *pendingTicket, alone bool) {
 	r := s.requests.Get().(*request)
+	if !alone {
+		l.gather()
+	}
 	batch := l.next(r)
 	if len(batch) == 0 { // another run has taken the call
 		s.requests.Put(r)
@@ -122,9 +126,25 @@ func (l *lane) sendRun(ctx context.Context, s *Store, c *pendingTicket, alone bo
 func (l *lane) run(s *Store, r *request, batch []*pendingTicket) {
 	for len(batch) > 0 {
 		s.send(context.Background(), r, batch)
+		l.gather()
 		batch = l.next(r)
 	}
 	s.requests.Put(r)
+}
+
+// gather lets other goroutines run for as long as calls join the queue. While the process is busy, runs are then fewer
+// and larger, which costs it and Redis less. While it is not, there is nobody to wait for.
+func (l *lane) gather() {
+	for before := -1; ; {
+		l.mu.Lock()
+		now := len(l.waiting)
+		l.mu.Unlock()
+		if now == before || now >= maxRunTickets {
+			return
+		}
+		before = now
+		runtime.Gosched()
+	}
 }
 
 // remove removes a call that has not been sent, and reports whether it did.
