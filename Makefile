@@ -65,7 +65,7 @@ demo: build ## the same with generated traffic, so that the console has somethin
 
 .PHONY: needs
 needs: ## find or install redis-server and postgres and, if possible, the tools of further tests and checks
-	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium tmux protoc buildah runc python-frameworks $(if $(PENSTOCK_TEST_LONG),lintian rpm debootstrap)
+	@scripts/need redis-server postgres luacheck shellcheck gcc nginx nginx-lua caddy haproxy ab promtool chromium tmux protoc buildah runc python-frameworks $(if $(PENSTOCK_TEST_LONG),lintian rpm debootstrap)
 	@$(if $(PENSTOCK_TEST_LONG),scripts/traefik)
 
 .PHONY: check

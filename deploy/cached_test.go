@@ -42,13 +42,19 @@ func cachingProxies(t *testing.T) map[string]proxy {
 		}
 		return all
 	}
-	nginx, haproxy := blocks("nginx", 2), blocks("haproxy", 4)
+	nginx, haproxy := blocks("nginx", 6), blocks("haproxy", 4)
 	nginx[0] = strings.Replace(nginx[0], "/dev/shm/penstock", "denials", 1)
 	return map[string]proxy{
 		"nginx": proxies["nginx"].with(map[string]string{
 			"upstream penstock {": nginx[0] + "upstream penstock {",
 			"        proxy_pass http://penstock/v1/auth?deny_status=403;\n": nginx[1],
 		}),
+		"nginx with Lua": proxies["nginx"].with(map[string]string{
+			"upstream penstock {":                                           nginx[2] + "upstream penstock {",
+			"        auth_request     /_penstock;":                          nginx[3] + "        auth_request     /_penstock;",
+			"        proxy_pass http://penstock/v1/auth?deny_status=403;\n": nginx[4],
+			"location @penstock_deny {":                                     "location @penstock_deny {\n" + nginx[5],
+		}).withLua(),
 		"haproxy": proxies["haproxy"].with(map[string]string{
 			"frontend web":                    haproxy[0] + "frontend web",
 			"    http-request lua.penstock\n": haproxy[1],
@@ -87,6 +93,14 @@ func replaceLines(t *testing.T, config, lines string) string {
 func (p proxy) with(changes map[string]string) proxy {
 	p.changed = maps.Clone(p.changed)
 	maps.Copy(p.changed, changes)
+	return p
+}
+
+// withLua returns nginx with the modules for Lua, where Debian has them.
+func (p proxy) withLua() proxy {
+	const dir = "/usr/lib/nginx/modules/"
+	p.module = dir + "ngx_http_lua_module.so"
+	p.extra = map[string]string{"nginx.conf": "load_module " + dir + "ndk_http_module.so;\nload_module " + p.module + ";\n" + nginxConfig}
 	return p
 }
 

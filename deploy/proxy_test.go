@@ -24,6 +24,7 @@ type proxy struct {
 	args    []string
 	closed  string // text to replace so that no request passes while no node answers; empty: none does anyway
 	closes  string // what replaces it
+	module  string // a file that the program loads; scripts/need nginx-lua installs it
 	built   bool   // scripts/PROGRAM builds it from source, which takes minutes
 	silent  bool   // it adds no RateLimit headers to the responses of allowed requests
 }
@@ -111,7 +112,11 @@ func (p proxy) start(t *testing.T, nodes [2]string, backend string) string {
 // long to build.
 func (p proxy) find(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{p.program, "/usr/sbin/" + p.program, "/usr/local/sbin/" + p.program, "../bin/" + p.program} {
+	program := p.program
+	if _, err := os.Stat(p.module); err != nil && p.module != "" {
+		program = "nginx-lua"
+	}
+	for _, name := range []string{program, "/usr/sbin/" + program, "/usr/local/sbin/" + program, "../bin/" + program} {
 		if path, err := exec.LookPath(name); err == nil {
 			path, err = filepath.Abs(path)
 			if err != nil {
@@ -120,9 +125,9 @@ func (p proxy) find(t *testing.T) string {
 			return path
 		}
 	}
-	message := fmt.Sprintf("%s is not installed; `scripts/need %[1]s` installs it", p.program)
+	message := fmt.Sprintf("%s is not installed; `scripts/need %[1]s` installs it", program)
 	if p.built {
-		message = fmt.Sprintf("%s is not installed; `scripts/%[1]s` builds it", p.program)
+		message = fmt.Sprintf("%s is not installed; `scripts/%[1]s` builds it", program)
 	}
 	if os.Getenv("CI") != "" && (!p.built || os.Getenv("PENSTOCK_TEST_LONG") != "") {
 		t.Fatal(message)

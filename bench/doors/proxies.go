@@ -17,6 +17,7 @@ const (
 	nginxName     = "nginx limit_req"
 	haproxyName   = "HAProxy stick table"
 	nginxCached   = "nginx, denials of Penstock cached"
+	nginxLua      = "nginx with Lua, denials of Penstock cached"
 	haproxyCached = "HAProxy, denials of Penstock cached"
 	bareProxy     = "bare httputil.ReverseProxy"
 	bareHandler   = "bare net/http handler"
@@ -86,9 +87,12 @@ server {
 }
 
 // nginx starts nginx with a configuration of http in which ADDRESS is where it listens.
-func (b *bench) nginx(name, http string) *lab.Server {
+func (b *bench) nginx(name, http string) *lab.Server { return b.nginxWith("", name, http) }
+
+// nginxWith is nginx with modules.
+func (b *bench) nginxWith(modules, name, http string) *lab.Server {
 	addr := lab.FreeAddr()
-	config := lab.Write(b.dir, name+".conf", fmt.Sprintf(`daemon off;
+	config := lab.Write(b.dir, name+".conf", modules+fmt.Sprintf(`daemon off;
 pid %s.pid;
 worker_processes auto;
 error_log stderr crit;
@@ -142,23 +146,39 @@ func (b *bench) cached(s *report.Section) {
 	t := b.compete(s, fmt.Sprintf("Proxies that answer known denials, with Penstock's processor time (%d connections)", connections), nginxName,
 		newContestant(nginxName, report.Peer, false, b.startNginx(false)),
 		newContestant(nginxCached, report.Ours, false, b.cachingNginx(penstock.Addr), penstock),
+		newContestant(nginxLua, report.Ours, false, b.cachingNginxLua(penstock.Addr), penstock),
 		newContestant(haproxyName, report.Peer, false, b.startHAProxy(false)),
 		newContestant(haproxyCached, report.Ours, false, b.cachingHAProxy(penstock.Addr), penstock))
-	for _, pair := range [][2]string{{nginxCached, nginxName}, {haproxyCached, haproxyName}} {
+	for _, pair := range [][2]string{{nginxLua, nginxName}, {haproxyCached, haproxyName}} {
 		atMost(s, t, pair[0]+": processor time vs "+pair[1], pair[0], pair[1], 1.3)
 	}
 }
 
 // cachingNginx starts nginx with the file in deploy and the lines that cache denials.
 func (b *bench) cachingNginx(asks string) *lab.Server {
-	denials := b.TempDir("/dev/shm")
+	denials, lines := b.TempDir("/dev/shm"), cachingLines("nginx")
 	lab.Check(os.Chmod(denials, 0o755)) // nginx workers run as another user
-	lines := cachingLines("nginx")
-	return b.nginx("nginx-cached", strings.NewReplacer(
+	return b.askingNginx("nginx-cached", "", asks,
 		"upstream penstock {", strings.Replace(lines[0], "/dev/shm/penstock", filepath.Join(denials, "nginx"), 1)+"upstream penstock {",
-		"proxy_pass http://penstock/v1/auth?deny_status=403;", lines[1],
+		"proxy_pass http://penstock/v1/auth?deny_status=403;", lines[1])
+}
+
+// cachingNginxLua does the same with the lines that keep denials in Lua's shared memory.
+func (b *bench) cachingNginxLua(asks string) *lab.Server {
+	lines := cachingLines("nginx")[2:]
+	const modules = "load_module /usr/lib/nginx/modules/ndk_http_module.so;\nload_module /usr/lib/nginx/modules/ngx_http_lua_module.so;\n"
+	return b.askingNginx("nginx-lua", modules, asks,
+		"upstream penstock {", lines[0]+"upstream penstock {",
+		"auth_request     /_penstock;", lines[1]+"auth_request     /_penstock;",
+		"proxy_pass http://penstock/v1/auth?deny_status=403;", lines[2],
+		"location @penstock_deny {", "location @penstock_deny {\n"+lines[3])
+}
+
+// askingNginx starts nginx with the file in deploy, changed, which asks at an address.
+func (b *bench) askingNginx(name, modules, asks string, changes ...string) *lab.Server {
+	return b.nginxWith(modules, name, strings.NewReplacer(append(changes,
 		"listen 80;", "listen ADDRESS;", "127.0.0.1:8090", asks, "127.0.0.1:8190", asks, "127.0.0.1:3000", b.upstream.Addr, "50ms", "5s",
-	).Replace(string(lab.Must(os.ReadFile("../deploy/nginx/penstock.conf")))))
+	)...).Replace(string(lab.Must(os.ReadFile("../deploy/nginx/penstock.conf")))))
 }
 
 // cachingHAProxy starts HAProxy with the files in deploy and the lines that cache denials.
@@ -175,13 +195,13 @@ func (b *bench) cachingHAProxy(asks string) *lab.Server {
 }
 
 // cachingLines returns the lines that the page about caching denials adds to the two places of a configuration.
-func cachingLines(kind string) [2]string {
+func cachingLines(kind string) (all []string) {
 	const page = "../docs/how-to/cache-denials.md"
 	blocks := regexp.MustCompile("(?ms)^```"+kind+"\n(.*?)^```$").FindAllStringSubmatch(string(lab.Must(os.ReadFile(page))), -1)
-	if len(blocks) < 2 { // further ones are variants
-		lab.Check(fmt.Errorf("%s has %d blocks of %s, at least 2 are needed", page, len(blocks), kind))
+	for _, block := range blocks {
+		all = append(all, block[1])
 	}
-	return [2]string{blocks[0][1], blocks[1][1]}
+	return all
 }
 
 const alone = "application alone"
