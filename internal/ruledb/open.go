@@ -62,7 +62,7 @@ func Open(ctx context.Context, source string, options Options) (*DB, error) {
 	if db.sql, err = e.open(); err != nil {
 		return nil, db.failed("open", err)
 	}
-	if err := db.migrate(ctx, options.AsItIs); err != nil {
+	if err := db.migrate(ctx, options); err != nil {
 		return nil, errors.Join(db.failed("open", err), db.sql.Close())
 	}
 	return db, nil
