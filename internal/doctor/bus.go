@@ -17,12 +17,12 @@ func (d *doctor) examineBus(ctx context.Context, s *redisServer) {
 	missing, err := s.tryBus(ctx, channels)
 	switch {
 	case err != nil:
-		d.report.unknown("node bus", "", "cannot check it: %v", err)
+		d.unknown("node bus", "", "cannot check it: %v", err)
 	case len(missing) > 0:
-		d.report.warn("node bus", "ACL SETUSER "+d.user()+" +publish +subscribe +unsubscribe &"+channels+"*, if there are several nodes",
+		d.warn("node bus", "ACL SETUSER "+d.user()+" +publish +subscribe +unsubscribe &"+channels+"*, if there are several nodes",
 			"the console, penstock top and penstock tail show one node only, and annotations without a database too: the Redis user lacks %s", strings.Join(missing, ", "))
 	default:
-		d.report.ok("node bus", "nodes can ask each other")
+		d.ok("node bus", "nodes can ask each other")
 	}
 }
 

@@ -15,13 +15,12 @@ const (
 )
 
 func (d *doctor) examineClock(ctx context.Context, s *redisServer) {
-	r := &d.report
 	within, err := s.measureSkew(ctx)
 	if err != nil {
-		r.unknown("clock", "", "cannot read the server's time: %v", err)
+		d.unknown("clock", "", "cannot read the server's time: %v", err)
 		return
 	}
-	r.judgeClock(s.skew, within)
+	d.judgeClock(s.skew, within)
 }
 
 // judgeClock reports what a server's clock skew means. within is the precision of the measurement.
@@ -51,9 +50,9 @@ func (d *doctor) examineClocks(masters []*redisServer) {
 	first := slices.MinFunc(timed, func(a, b *redisServer) int { return int(a.skew - b.skew) })
 	last := slices.MaxFunc(timed, func(a, b *redisServer) int { return int(a.skew - b.skew) })
 	if apart := last.skew - first.skew; apart >= muchSkew {
-		d.report.warn("clocks", "a time service (NTP) on all of them", "%s is %s ahead of %s: windows of the same client start at different times, and a failover moves them",
+		d.warn("clocks", "a time service (NTP) on all of them", "%s is %s ahead of %s: windows of the same client start at different times, and a failover moves them",
 			last.address, span(apart), first.address)
 		return
 	}
-	d.report.ok("clocks", "the clocks of %s are within %s of each other", spelling.Count(len(timed), "server"), muchSkew)
+	d.ok("clocks", "the clocks of %s are within %s of each other", spelling.Count(len(timed), "server"), muchSkew)
 }

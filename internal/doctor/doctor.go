@@ -19,37 +19,37 @@ type Options struct {
 // A doctor checks what a server with the configuration would depend on.
 type doctor struct {
 	Options
-	report Report
+	Report
 }
 
 // Run checks everything that a server with the configuration would depend on. It changes nothing.
 func Run(ctx context.Context, o Options) *Report {
 	d := &doctor{Options: o}
-	d.report.begin("configuration")
+	d.begin("configuration")
 	if !d.examineConfig(o.Invalid) {
-		return &d.report
+		return &d.Report
 	}
-	d.report.begin("this machine")
+	d.begin("this machine")
 	d.examineMachine()
-	d.report.begin("rules")
+	d.begin("rules")
 	found := d.examineRules(ctx)
-	d.report.begin("store")
+	d.begin("store")
 	d.examineStore(ctx, found)
-	return &d.report
+	return &d.Report
 }
 
 // examineConfig reports whether enough of the configuration could be read to continue.
 func (d *doctor) examineConfig(invalid error) bool {
 	for _, warning := range d.Config.Warnings {
-		d.report.warn("configuration", "", "%s", warning)
+		d.warn("configuration", "", "%s", warning)
 	}
 	found, ok := errors.AsType[*config.Error](invalid)
 	if !ok {
-		d.report.ok("configuration", "valid")
+		d.ok("configuration", "valid")
 		return true
 	}
 	for _, mistake := range found.Mistakes {
-		d.report.fail("configuration", "serve would not start; docs/reference/configuration.md lists all keys", "%v", mistake)
+		d.fail("configuration", "serve would not start; docs/reference/configuration.md lists all keys", "%v", mistake)
 	}
 	return !found.Unreadable
 }

@@ -20,24 +20,24 @@ func (d *doctor) examineMachine() {
 }
 
 func (d *doctor) examineDataDir() {
-	dir, r := d.Config.DataDir, &d.report
+	dir := d.Config.DataDir
 	file, err := os.CreateTemp(dir, ".doctor-*")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.warn("data_dir", "create it, or let the server's user create it", "%s does not exist; serve creates it", dir)
+		d.warn("data_dir", "create it, or let the server's user create it", "%s does not exist; serve creates it", dir)
 		return
 	case err != nil:
-		r.fail("data_dir", "let the server's user write there, or set another data_dir",
+		d.fail("data_dir", "let the server's user write there, or set another data_dir",
 			"%s is not writable: %v; a server that starts while the rules' origin is down has no rules", dir, err)
 		return
 	}
 	_, err = file.WriteString("penstock doctor")
 	err = errors.Join(err, file.Close(), os.Remove(file.Name()))
 	if err != nil {
-		r.fail("data_dir", "check whether the disk is full", "%s is not writable: %v", dir, err)
+		d.fail("data_dir", "check whether the disk is full", "%s is not writable: %v", dir, err)
 		return
 	}
-	r.ok("data_dir", "%s is writable", dir)
+	d.ok("data_dir", "%s is writable", dir)
 }
 
 // A server needs an open file for each client connection, and for each upstream connection.
@@ -47,18 +47,18 @@ func (d *doctor) examineOpenFiles() {
 	limit, known := server.OpenFiles()
 	switch {
 	case !known:
-		d.report.unknown("open files", "allow a process several thousand", "this system does not report its limit of open files")
+		d.unknown("open files", "allow a process several thousand", "this system does not report its limit of open files")
 	case limit < fewFiles:
-		d.report.warn("open files", "ulimit -n 65536, or LimitNOFILE=65536 of the service",
+		d.warn("open files", "ulimit -n 65536, or LimitNOFILE=65536 of the service",
 			"the limit is %d: each request in flight needs one or two, and further connections wait", limit)
 	default:
-		d.report.ok("open files", "the limit is %d", limit)
+		d.ok("open files", "the limit is %d", limit)
 	}
 }
 
 // examineListeners checks for listeners that other machines can reach.
 func (d *doctor) examineListeners() {
-	c, r := d.Config, &d.report
+	c := d.Config
 	open := false
 	for _, l := range []struct{ name, address, fix, what string }{
 		{"gateway", c.Listen.Gateway, "set gateway.tls, or put a TLS terminator in front", "requests can be read on the network"},
@@ -69,30 +69,29 @@ func (d *doctor) examineListeners() {
 			continue
 		}
 		open = true
-		r.warn("listeners", l.fix, "listen.%s at %s can be reached from other machines without TLS: %s", l.name, l.address, l.what)
+		d.warn("listeners", l.fix, "listen.%s at %s can be reached from other machines without TLS: %s", l.name, l.address, l.what)
 	}
 	if !open {
-		r.ok("listeners", "none can be reached from other machines without TLS")
+		d.ok("listeners", "none can be reached from other machines without TLS")
 	}
 }
 
 // examineProxies checks for proxies that are trusted but should not be.
 func (d *doctor) examineProxies() {
-	r := &d.report
 	if len(d.Config.TrustedProxies) == 0 {
-		r.ok("proxies", "none trusted: a client's address is that of its connection; behind a proxy, set trusted_proxies")
+		d.ok("proxies", "none trusted: a client's address is that of its connection; behind a proxy, set trusted_proxies")
 		return
 	}
 	good := true
 	for _, n := range d.Config.TrustedProxies {
 		if isTooWide(n.Prefix) {
 			good = false
-			r.fail("proxies", "trusted_proxies: only the addresses of your own proxies",
+			d.fail("proxies", "trusted_proxies: only the addresses of your own proxies",
 				"%v covers most of the internet: any client can choose its address, and so evade every limit by address", n.Prefix)
 		}
 	}
 	if good {
-		r.ok("proxies", "%s trusted", spelling.Count(len(d.Config.TrustedProxies), "network"))
+		d.ok("proxies", "%s trusted", spelling.Count(len(d.Config.TrustedProxies), "network"))
 	}
 }
 

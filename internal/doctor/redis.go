@@ -15,7 +15,7 @@ func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
 	}
 	options, err := d.Config.Store.Redis.Options()
 	if err != nil {
-		d.report.fail("reach", "docs/reference/configuration.md, store.redis.tls", "%v", err)
+		d.fail("reach", "docs/reference/configuration.md, store.redis.tls", "%v", err)
 		return
 	}
 	as := identity{options.Username, options.Password, options.TLS}
@@ -23,10 +23,10 @@ func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
 	decides := len(masters) > 0
 	for _, s := range masters {
 		defer s.close()
-		d.report.at = s.address
+		d.at = s.address
 		decides = d.examineServer(ctx, s, found) && decides
 	}
-	d.report.at = ""
+	d.at = ""
 	d.examineClocks(masters)
 	if decides {
 		d.examineScript(ctx, options)
@@ -35,11 +35,11 @@ func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
 
 func (d *doctor) examineMemory() {
 	if n := d.Config.Nodes; n > 1 {
-		d.report.fail("store", "store.redis.addresses",
+		d.fail("store", "store.redis.addresses",
 			"nodes is %d, but each counts in its own memory: together they admit up to %d times the limits", n, n)
 		return
 	}
-	d.report.ok("store", "in memory, for this node alone; a restart loses it")
+	d.ok("store", "in memory, for this node alone; a restart loses it")
 }
 
 // findMasters returns the servers that decide, connected.
@@ -86,7 +86,7 @@ func (d *doctor) unreachable(address string, as identity, err error) {
 			break
 		}
 	}
-	d.report.block("reach", fix, "cannot use %s: %s", address, text)
+	d.block("reach", fix, "cannot use %s: %s", address, text)
 }
 
 // examineServer checks one server that is to decide, and reports whether it can.
@@ -109,7 +109,7 @@ var wanted = map[string]string{"single": "standalone", "sentinel": "standalone",
 
 // examineVersion reports whether the server is of the expected kind and version.
 func (d *doctor) examineVersion(s *redisServer) bool {
-	r, mode := &d.report, d.Config.Store.Redis.Mode
+	mode := d.Config.Store.Redis.Mode
 	switch {
 	case s.mode != "" && s.mode != wanted[mode]:
 		fix := map[string]string{
@@ -117,15 +117,15 @@ func (d *doctor) examineVersion(s *redisServer) bool {
 			"cluster":    "store.redis.mode: cluster",
 			"sentinel":   "store.redis.mode: sentinel, and store.redis.master: its name",
 		}[s.mode]
-		r.block("mode", fix, "store.redis.mode is %s, but this server runs as %s", mode, s.mode)
+		d.block("mode", fix, "store.redis.mode is %s, but this server runs as %s", mode, s.mode)
 		return false
 	case s.role != "" && s.role != "master":
-		r.fail("role", "use the address of the master, or store.redis.mode: sentinel", "this server is a %s: it accepts no writes, so it cannot decide", s.role)
+		d.fail("role", "use the address of the master, or store.redis.mode: sentinel", "this server is a %s: it accepts no writes, so it cannot decide", s.role)
 		return false
 	case !s.atLeast(6, 2):
-		r.fail("version", "Redis 6.2 or later, or Valkey", "%s %s is too old", s.kind, s.version)
+		d.fail("version", "Redis 6.2 or later, or Valkey", "%s %s is too old", s.kind, s.version)
 		return false
 	}
-	r.ok("version", "%s %s, %s", s.kind, s.version, s.mode)
+	d.ok("version", "%s %s, %s", s.kind, s.version, s.mode)
 	return true
 }

@@ -83,7 +83,7 @@ func rehearseRules(ctx context.Context, c *config.Config, connect bool) (found r
 	}
 	d := &doctor{Options: Options{Config: c, Timeout: connectTimeout}}
 	_, _, found.snapshot = d.readRules(ctx)
-	for _, f := range d.report.findings {
+	for _, f := range d.findings {
 		switch f.Level {
 		case levelFail:
 			errs = append(errs, fmt.Errorf("rules: %s", f.Text))
@@ -150,7 +150,7 @@ func connectStore(ctx context.Context, c *config.Config) (errs []error) {
 		d.examineVersion(s)
 		s.close()
 	}
-	for _, f := range d.report.findings {
+	for _, f := range d.findings {
 		if f.Level == levelFail {
 			errs = append(errs, fmt.Errorf("store.redis: %s; %s", f.Text, f.Fix))
 		}

@@ -16,17 +16,17 @@ const (
 )
 
 func (d *doctor) examineReplicas(ctx context.Context, s *redisServer) {
-	r, mode := &d.report, d.Config.Store.Redis.Mode
+	mode := d.Config.Store.Redis.Mode
 	offset, replicas, err := s.lag(ctx)
 	switch {
 	case err != nil:
-		r.unknown("replicas", "as another user: redis-cli INFO replication", "the Redis user may not list replicas")
+		d.unknown("replicas", "as another user: redis-cli INFO replication", "the Redis user may not list replicas")
 		return
 	case len(replicas) == 0 && mode == "single":
-		r.ok("replicas", "none; while the server is unavailable, on_store_error decides")
+		d.ok("replicas", "none; while the server is unavailable, on_store_error decides")
 		return
 	case len(replicas) == 0:
-		r.warn("replicas", "add a replica for every master", "none: nothing takes over when this server fails")
+		d.warn("replicas", "add a replica for every master", "none: nothing takes over when this server fails")
 		return
 	}
 	late := ""
@@ -38,10 +38,10 @@ func (d *doctor) examineReplicas(ctx context.Context, s *redisServer) {
 		}
 	}
 	if late != "" {
-		r.warn("replicas", "check the replica's load and the network to it", "%s: a failover now would admit again what was admitted since", late)
+		d.warn("replicas", "check the replica's load and the network to it", "%s: a failover now would admit again what was admitted since", late)
 		return
 	}
-	r.ok("replicas", "%s, up to date", spelling.Count(len(replicas), "replica"))
+	d.ok("replicas", "%s, up to date", spelling.Count(len(replicas), "replica"))
 }
 
 type replica struct {

@@ -48,7 +48,6 @@ func publishRights(prefix string) []permission {
 // examineRights tries what the server's user needs, and some commands that no limiter's user should be allowed to
 // run.
 func (d *doctor) examineRights(ctx context.Context, s *redisServer) {
-	r := &d.report
 	needed := slices.Clone(neededRights)
 	switch d.Config.Store.Redis.Mode {
 	case "cluster":
@@ -59,26 +58,26 @@ func (d *doctor) examineRights(ctx context.Context, s *redisServer) {
 	prefix := d.Config.Store.Redis.KeyPrefix
 	missing, strange, err := s.try(ctx, prefix, needed)
 	if err != nil {
-		r.block("rights", "", "cannot check them: %v", err)
+		d.block("rights", "", "cannot check them: %v", err)
 		return
 	}
 	if strange {
-		r.fail("rights", "ACL SETUSER "+d.user()+" ~"+prefix+"*", "the Redis user may not access keys that begin with %s, which Penstock uses", prefix)
+		d.fail("rights", "ACL SETUSER "+d.user()+" ~"+prefix+"*", "the Redis user may not access keys that begin with %s, which Penstock uses", prefix)
 	}
 	if len(missing) > 0 {
-		r.fail("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(missing, " +"),
+		d.fail("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(missing, " +"),
 			"the Redis user may not %s, which decisions need", strings.Join(missing, ", "))
 	}
 	if lacking, _, err := s.try(ctx, prefix, operatorRights); err == nil && len(lacking) > 0 {
-		r.warn("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(lacking, " +")+", if operators are to list keys", "cannot list keys: the Redis user may not %s", strings.Join(lacking, ", "))
+		d.warn("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(lacking, " +")+", if operators are to list keys", "cannot list keys: the Redis user may not %s", strings.Join(lacking, ", "))
 	}
 	if d.Config.Rules.Database != "" {
 		if lacking, _, err := s.try(ctx, prefix, publishRights(prefix)); err == nil && len(lacking) > 0 {
-			r.warn("rights", "ACL SETUSER "+d.user()+" +hmget +publish &"+prefix+"rules, if there are nodes with rules.redis", "cannot publish rules to nodes without a database: the Redis user may not %s", strings.Join(lacking, ", "))
+			d.warn("rights", "ACL SETUSER "+d.user()+" +hmget +publish &"+prefix+"rules, if there are nodes with rules.redis", "cannot publish rules to nodes without a database: the Redis user may not %s", strings.Join(lacking, ", "))
 		}
 	}
 	if len(missing) == 0 && !strange {
-		r.ok("rights", "the Redis user may do all that decisions need")
+		d.ok("rights", "the Redis user may do all that decisions need")
 	}
 	d.examineExcess(ctx, s)
 }
@@ -138,15 +137,14 @@ func (d *doctor) examineExcess(ctx context.Context, s *redisServer) {
 			may = append(may, excess.what)
 		}
 	}
-	r := &d.report
 	if len(may) > 0 {
-		r.warn("excess", "give Penstock its own Redis user with only the rights in docs/reference/redis.md",
+		d.warn("excess", "give Penstock its own Redis user with only the rights in docs/reference/redis.md",
 			"the Redis user may also %s, and so may anyone who learns its password", strings.Join(may, ", "))
 	} else {
-		r.ok("excess", "the Redis user may do little else")
+		d.ok("excess", "the Redis user may do little else")
 	}
 	host, _, _ := net.SplitHostPort(s.address)
 	if c := &d.Config.Store.Redis; c.Password == "" && !c.TLS.Enabled && !config.IsLoopback(net.JoinHostPort(host, "0")) {
-		r.warn("password", "set a password in Redis, and store.redis.password_file", "this server accepts connections without a password")
+		d.warn("password", "set a password in Redis, and store.redis.password_file", "this server accepts connections without a password")
 	}
 }

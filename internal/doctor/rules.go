@@ -39,7 +39,7 @@ func (d *doctor) examineRules(ctx context.Context) *rules.Snapshot {
 func (d *doctor) readRules(ctx context.Context) (origin string, text *live.Text, found *rules.Snapshot) {
 	from, end, err := d.ruleOrigin()
 	if err != nil {
-		d.report.fail("origin", "docs/reference/configuration.md, rules", "%v", err)
+		d.fail("origin", "docs/reference/configuration.md, rules", "%v", err)
 		return "", nil, nil
 	}
 	defer end()
@@ -48,10 +48,9 @@ func (d *doctor) readRules(ctx context.Context) (origin string, text *live.Text,
 }
 
 func (d *doctor) readOrigin(ctx context.Context, origin live.Origin) (*live.Text, *rules.Snapshot) {
-	r := &d.report
 	if path, ok := strings.CutPrefix(string(d.Config.Rules.Database), "sqlite:"); ok {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			r.warn("origin", "create one with penstock rules apply rules.yaml, or serve --demo", "database %s does not exist yet: every request passes", path)
+			d.warn("origin", "create one with penstock rules apply rules.yaml, or serve --demo", "database %s does not exist yet: every request passes", path)
 			return nil, nil
 		}
 	}
@@ -60,16 +59,16 @@ func (d *doctor) readOrigin(ctx context.Context, origin live.Origin) (*live.Text
 	text, err := origin.Read(ctx)
 	switch {
 	case errors.Is(err, live.ErrNoRules):
-		r.warn("origin", "penstock rules apply rules.yaml", "%s has no rules yet: every request passes", origin)
+		d.warn("origin", "penstock rules apply rules.yaml", "%s has no rules yet: every request passes", origin)
 		return nil, nil
 	case errors.Is(err, ruledb.ErrOlderSchema):
-		r.warn("origin", "none needed: serve migrates it; docs/how-to/upgrade.md", "%v", err)
+		d.warn("origin", "none needed: serve migrates it; docs/how-to/upgrade.md", "%v", err)
 		return nil, nil
 	case errors.Is(err, ruledb.ErrNewerSchema):
-		r.block("origin", "upgrade Penstock; docs/how-to/upgrade.md", "%v", err)
+		d.block("origin", "upgrade Penstock; docs/how-to/upgrade.md", "%v", err)
 		return nil, nil
 	case err != nil:
-		r.block("origin", "check that it exists and that this user may read it; until then nodes serve the rules they have",
+		d.block("origin", "check that it exists and that this user may read it; until then nodes serve the rules they have",
 			"cannot read the rules: %v", err)
 		return nil, nil
 	}
@@ -114,29 +113,28 @@ func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 
 // compileRules reports whether the rules can be served.
 func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapshot {
-	r := &d.report
 	compile := rules.CompileFiles
 	if other := d.Config.Rules.Compiler(); other != nil {
 		compile = other
 	}
 	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version, MaxDelay: d.Config.Gateway.MaxDelay})
 	if err != nil {
-		r.fail("origin", "fix them: "+validateCommand(&d.Config.Rules)+" lists every error; a running server keeps the rules it has, a new one does not start",
+		d.fail("origin", "fix them: "+validateCommand(&d.Config.Rules)+" lists every error; a running server keeps the rules it has, a new one does not start",
 			"%s has invalid rules: %v", origin, err)
 		return nil
 	}
 	shown := spelling.Count(len(snapshot.Rules), "rule")
 	if text.Version != 0 {
-		r.ok("origin", "%s: version %d, %s", origin, text.Version, shown)
+		d.ok("origin", "%s: version %d, %s", origin, text.Version, shown)
 	} else {
-		r.ok("origin", "%s: %s", origin, shown)
+		d.ok("origin", "%s: %s", origin, shown)
 	}
 	for _, name := range envoyratelimit.IgnoredFiles(d.Config.Rules.Envoy) {
-		r.warn("rules", "rename it to *.yaml, *.yml or *.json in the directory itself, or remove it", "%.128q in %s is ignored", name, origin)
+		d.warn("rules", "rename it to *.yaml, *.yml or *.json in the directory itself, or remove it", "%.128q in %s is ignored", name, origin)
 	}
 	for _, w := range warnings {
 		line, _, _ := strings.Cut(w.String(), "\n") // the rest is an excerpt of the source
-		r.warn("rules", "", "%s", line)
+		d.warn("rules", "", "%s", line)
 	}
 	return snapshot
 }
@@ -147,17 +145,17 @@ const replaceCopy = "start a server with this configuration once while the origi
 // examineCopy checks the copy that a start without the origin would use. text is nil if the origin has no rules
 // or could not be read.
 func (d *doctor) examineCopy(origin string, text *live.Text) {
-	r, path := &d.report, server.LastGoodFile(d.Config)
+	path := server.LastGoodFile(d.Config)
 	if path == "" {
 		return
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && d.Config.Rules.File != "" {
-		r.ok("last good", "no copy of the rules yet; they are in a local file")
+		d.ok("last good", "no copy of the rules yet; they are in a local file")
 		return
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		r.warn("last good", "start a server with this data_dir once, and keep data_dir across restarts",
+		d.warn("last good", "start a server with this data_dir once, and keep data_dir across restarts",
 			"no copy of the rules in %s: a server that starts while their origin is down has no rules", d.Config.DataDir)
 		return
 	}
@@ -172,24 +170,23 @@ func (d *doctor) examineCopy(origin string, text *live.Text) {
 	}
 	switch {
 	case err != nil:
-		r.fail("last good", "delete it; a server writes a new one", "%s is damaged: %v", path, err)
+		d.fail("last good", "delete it; a server writes a new one", "%s is damaged: %v", path, err)
 	case from == "":
-		r.warn("last good", replaceCopy, "%s does not say where its rules come from: a server does not start with it while the origin is down", path)
+		d.warn("last good", replaceCopy, "%s does not say where its rules come from: a server does not start with it while the origin is down", path)
 	case from != origin:
-		r.warn("last good", replaceCopy, "%s has rules of %s, not of %s: a server does not start with it while the origin is down", path, from, origin)
+		d.warn("last good", replaceCopy, "%s has rules of %s, not of %s: a server does not start with it while the origin is down", path, from, origin)
 	case text == nil:
-		r.ok("last good", "%s: %s, %s old; a server starts with it while the origin is down", path, versionOf(kept), age(info.ModTime()))
+		d.ok("last good", "%s: %s, %s old; a server starts with it while the origin is down", path, versionOf(kept), age(info.ModTime()))
 	case text.Checksum() != kept.Checksum():
-		r.warn("last good", "check that a server runs with this data_dir and can read the origin: see its log and /v1/status",
+		d.warn("last good", "check that a server runs with this data_dir and can read the origin: see its log and /v1/status",
 			"%s has %s, %s old, but the origin has %s", path, versionOf(kept), age(info.ModTime()), versionOf(text))
 	default:
-		r.ok("last good", "%s has what the origin has (%s)", path, versionOf(kept))
+		d.ok("last good", "%s has what the origin has (%s)", path, versionOf(kept))
 	}
 }
 
 // examinePublished compares the rules with those published in Redis for nodes without a database.
 func (d *doctor) examinePublished(ctx context.Context, text *live.Text) {
-	r := &d.report
 	if d.Config.Rules.Database == "" || !d.Config.HasRedis() {
 		return
 	}
@@ -206,17 +203,17 @@ func (d *doctor) examinePublished(ctx context.Context, text *live.Text) {
 	published, err := there.Read(ctx)
 	switch {
 	case errors.Is(err, live.ErrNoRules):
-		r.warn("in redis", "start a server with this configuration, or: penstock rules apply --redis …", "no rules are published: a node with rules.redis has none")
+		d.warn("in redis", "start a server with this configuration, or: penstock rules apply --redis …", "no rules are published: a node with rules.redis has none")
 	case errors.Is(err, penstock.ErrUnavailable) && strings.Contains(err.Error(), "NOPERM"):
-		r.unknown("in redis", "if nodes read rules from Redis, grant the rights in docs/reference/redis.md", "the Redis user may not read the rules: %v", err)
+		d.unknown("in redis", "if nodes read rules from Redis, grant the rights in docs/reference/redis.md", "the Redis user may not read the rules: %v", err)
 	case errors.Is(err, penstock.ErrUnavailable): // reported for the store
 	case err != nil:
-		r.fail("in redis", "publish them again: penstock rules apply --redis …", "%v", err)
+		d.fail("in redis", "publish them again: penstock rules apply --redis …", "%v", err)
 	case published.Checksum() != text.Checksum():
-		r.warn("in redis", "a server with the database publishes them; see its log",
+		d.warn("in redis", "a server with the database publishes them; see its log",
 			"nodes with rules.redis have %s, the database has %s", versionOf(published), versionOf(text))
 	default:
-		r.ok("in redis", "Redis has what the database has (%s)", versionOf(published))
+		d.ok("in redis", "Redis has what the database has (%s)", versionOf(published))
 	}
 }
 

@@ -25,45 +25,44 @@ const maxStatus = 1 << 20
 // examineRunning asks the server that runs here, if there is one, what it serves. text is what it should serve,
 // or nil if unknown.
 func (d *doctor) examineRunning(ctx context.Context, text *live.Text) {
-	c, r := d.Config, &d.report
+	c := d.Config
 	if c.Listen.Admin == "" || c.Admin.Token == "" {
-		r.unknown("running", "set listen.admin and admin.token",
+		d.unknown("running", "set listen.admin and admin.token",
 			"cannot ask the running server: its admin API is off, or its token was generated")
 		return
 	}
 	now, err := d.askStatus(ctx)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		r.ok("running", "no server runs here: nothing listens at %s", c.Listen.Admin)
+		d.ok("running", "no server runs here: nothing listens at %s", c.Listen.Admin)
 		return
 	case err != nil:
-		r.unknown("running", "check which program listens there", "the admin API at %s does not answer: %v", c.Listen.Admin, err)
+		d.unknown("running", "check which program listens there", "the admin API at %s does not answer: %v", c.Listen.Admin, err)
 		return
 	}
 	d.judgeRunning(now, text)
 }
 
 func (d *doctor) judgeRunning(now *admin.Status, text *live.Text) {
-	r := &d.report
 	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, spelling.Count(now.Rules.Rules, "rule"), age(now.Rules.Since))
 	switch {
 	case now.Rules.Refused != "":
-		r.fail("running", "fix the rules: "+validateCommand(&d.Config.Rules)+" lists every error", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
+		d.fail("running", "fix the rules: "+validateCommand(&d.Config.Rules)+" lists every error", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
 	case now.Rules.FromCopy || now.Rules.Error != "":
-		r.fail("running", "check that it can reach the rules' origin; it retries by itself", "%s, which may be outdated: it cannot read their origin: %s", serves, now.Rules.Error)
+		d.fail("running", "check that it can reach the rules' origin; it retries by itself", "%s, which may be outdated: it cannot read their origin: %s", serves, now.Rules.Error)
 	case text != nil && now.Rules.Checksum != text.Checksum():
-		r.warn("running", fmt.Sprintf("check again after rules.poll_interval (%v)", d.Config.Rules.PollInterval), "%s; the origin has %s", serves, versionOf(text))
+		d.warn("running", fmt.Sprintf("check again after rules.poll_interval (%v)", d.Config.Rules.PollInterval), "%s; the origin has %s", serves, versionOf(text))
 	default:
-		r.ok("running", "%s", serves)
+		d.ok("running", "%s", serves)
 	}
 	if !now.Ready {
-		r.warn("running", "", "the server is not ready: %s", now.NotReady)
+		d.warn("running", "", "the server is not ready: %s", now.NotReady)
 	}
 	if !now.Store.Connected {
-		r.fail("running", "see the checks of the store below", "its store is unavailable, so on_store_error decides: %s", now.Store.Error)
+		d.fail("running", "see the checks of the store below", "its store is unavailable, so on_store_error decides: %s", now.Store.Error)
 	}
 	if this := d.Version; now.Build.Version != this {
-		r.warn("running", "docs/how-to/upgrade.md", "its version differs from this program's, %s", this)
+		d.warn("running", "docs/how-to/upgrade.md", "its version differs from this program's, %s", this)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 
 // examineScript makes the store decide as it would for requests, for clients that do not exist.
 func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) {
-	r := &d.report
 	budget := options.Timeout
 	options.Timeout, options.ConnectTimeout = d.Timeout, d.Timeout
 	store, err := redisstore.Open(options)
@@ -34,7 +33,7 @@ func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) 
 		took = append(took, trip)
 	}
 	if err != nil {
-		r.fail("decisions", "see the checks above; docs/reference/redis.md", "the decision script fails: %v", err)
+		d.fail("decisions", "see the checks above; docs/reference/redis.md", "the decision script fails: %v", err)
 		return
 	}
 	slices.Sort(took)
@@ -43,11 +42,11 @@ func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) 
 	text := fmt.Sprintf("%s took %s (median) and %s (slowest); the timeout is %s", spelling.Count(len(took), "decision"), span(median), span(slowest), budget)
 	switch {
 	case median >= budget:
-		r.fail("decisions", fix, "%s: on_store_error would decide most requests", text)
+		d.fail("decisions", fix, "%s: on_store_error would decide most requests", text)
 	case median >= budget/2:
-		r.warn("decisions", fix, "%s: on_store_error will decide some requests", text)
+		d.warn("decisions", fix, "%s: on_store_error will decide some requests", text)
 	default:
-		r.ok("decisions", "%s", text)
+		d.ok("decisions", "%s", text)
 	}
 }
 
@@ -70,21 +69,20 @@ const sampledKeys = 200
 
 // examineFormat checks whether a sample of states has the format that this program reads.
 func (d *doctor) examineFormat(ctx context.Context, s *redisServer) {
-	r := &d.report
 	seen, others, err := s.formats(ctx, d.Config.Store.Redis.KeyPrefix)
 	const fix = "see which versions of Penstock share this Redis; docs/how-to/upgrade.md"
 	switch {
 	case mayNot(err):
-		r.unknown("format", "ACL SETUSER "+d.user()+" +scan", "the Redis user may not list keys, so no state was checked")
+		d.unknown("format", "ACL SETUSER "+d.user()+" +scan", "the Redis user may not list keys, so no state was checked")
 	case err != nil:
-		r.unknown("format", "", "no state was checked: %v", err)
+		d.unknown("format", "", "no state was checked: %v", err)
 	case len(others) > 0:
-		r.fail("format", fix, "some of %s have format %s, but this Penstock supports format %d: it leaves them alone, and on_store_error decides for their clients",
+		d.fail("format", fix, "some of %s have format %s, but this Penstock supports format %d: it leaves them alone, and on_store_error decides for their clients",
 			spelling.Count(seen, "state"), strings.Join(others, ", "), redisstore.StateFormat)
 	case seen == 0:
-		r.ok("format", "no state yet")
+		d.ok("format", "no state yet")
 	default:
-		r.ok("format", "%s checked, all of format %d", spelling.Count(seen, "state"), redisstore.StateFormat)
+		d.ok("format", "%s checked, all of format %d", spelling.Count(seen, "state"), redisstore.StateFormat)
 	}
 }
 

@@ -16,27 +16,27 @@ import (
 
 // findBySentinels asks every sentinel for the master.
 func (d *doctor) findBySentinels(ctx context.Context, as identity) []*redisServer {
-	c, r := &d.Config.Store.Redis, &d.report
+	c := &d.Config.Store.Redis
 	watching := identity{c.SentinelUsername, string(c.SentinelPassword), as.tls}
 	masters := map[string][]string{}
 	for _, address := range c.Addresses {
 		master, err := d.askSentinel(ctx, address, watching)
 		if err != nil {
-			r.warn("sentinel", "start it, or remove it from store.redis.addresses", "the sentinel %s does not answer: %v", address, err)
+			d.warn("sentinel", "start it, or remove it from store.redis.addresses", "the sentinel %s does not answer: %v", address, err)
 			continue
 		}
 		masters[master] = append(masters[master], address)
 	}
 	switch len(masters) {
 	case 0:
-		r.block("sentinel", "set store.redis.addresses to the sentinels, and store.redis.master to their name for the master", "no sentinel knows the master %q", c.Master)
+		d.block("sentinel", "set store.redis.addresses to the sentinels, and store.redis.master to their name for the master", "no sentinel knows the master %q", c.Master)
 		return nil
 	case 1:
 		for master, by := range masters {
-			r.ok("sentinel", "%s say that %s is %s", spelling.Count(len(by), "sentinel"), c.Master, master)
+			d.ok("sentinel", "%s say that %s is %s", spelling.Count(len(by), "sentinel"), c.Master, master)
 		}
 	default:
-		r.fail("sentinel", "check again after the failover; if they still disagree, a sentinel is partitioned", "sentinels disagree on the address of %s: %v", c.Master, masters)
+		d.fail("sentinel", "check again after the failover; if they still disagree, a sentinel is partitioned", "sentinels disagree on the address of %s: %v", c.Master, masters)
 	}
 	var found []*redisServer
 	for _, master := range slices.Sorted(maps.Keys(masters)) {
@@ -62,7 +62,7 @@ func (d *doctor) askSentinel(ctx context.Context, address string, as identity) (
 		return "", err
 	}
 	if err := s.do(ctx, "SENTINEL", "CKQUORUM", name).Error(); err != nil && !mayNot(err) {
-		d.report.warn("sentinel", "start the sentinels that are missing", "%s could not replace a failed master: %v", address, err)
+		d.warn("sentinel", "start the sentinels that are missing", "%s could not replace a failed master: %v", address, err)
 	}
 	return net.JoinHostPort(at[0], at[1]), nil
 }
@@ -71,7 +71,6 @@ const clusterSlots = 16384
 
 // findByCluster asks one server for the others, and checks that every slot has a server.
 func (d *doctor) findByCluster(ctx context.Context, as identity) []*redisServer {
-	r := &d.report
 	ranges, ok := d.askSlots(ctx, as)
 	if !ok {
 		return nil
@@ -87,10 +86,10 @@ func (d *doctor) findByCluster(ctx context.Context, as identity) []*redisServer 
 		}
 	}
 	if missing := gaps(owned); missing != "" {
-		r.fail("slots", "start their master, or run redis-cli --cluster fix",
+		d.fail("slots", "start their master, or run redis-cli --cluster fix",
 			"slots %s are not assigned: their keys cannot be decided, nor, by default, any in the cluster", missing)
 	} else {
-		r.ok("slots", "all %d are served, by %s", clusterSlots, spelling.Count(len(masters), "master"))
+		d.ok("slots", "all %d are served, by %s", clusterSlots, spelling.Count(len(masters), "master"))
 	}
 	slices.Sort(masters)
 	var found []*redisServer
@@ -114,7 +113,7 @@ func (d *doctor) askSlots(ctx context.Context, as identity) ([]slotRange, bool) 
 	for i, address := range addresses {
 		s, err := dialServer(ctx, address, as, d.Timeout)
 		if err != nil && i < len(addresses)-1 {
-			d.report.warn("reach", "start it, or remove it from store.redis.addresses", "%s does not answer, trying the next address: %v", address, err)
+			d.warn("reach", "start it, or remove it from store.redis.addresses", "%s does not answer, trying the next address: %v", address, err)
 			continue
 		}
 		if err != nil {
@@ -123,9 +122,9 @@ func (d *doctor) askSlots(ctx context.Context, as identity) ([]slotRange, bool) 
 		}
 		defer s.close()
 		if s.mode != "cluster" {
-			d.report.at = address
+			d.at = address
 			d.examineVersion(s)
-			d.report.at = ""
+			d.at = ""
 			return nil, false
 		}
 		ranges, err := readSlots(s.do(ctx, "CLUSTER", "SLOTS"), address)
@@ -134,7 +133,7 @@ func (d *doctor) askSlots(ctx context.Context, as identity) ([]slotRange, bool) 
 			if mayNot(err) {
 				fix = "ACL SETUSER … +cluster|slots +cluster|shards +role"
 			}
-			d.report.block("slots", fix, "%s does not list its slots: %v", address, err)
+			d.block("slots", fix, "%s does not list its slots: %v", address, err)
 			return nil, false
 		}
 		return ranges, true
