@@ -50,21 +50,19 @@ func (d *doctor) findMasters(ctx context.Context, as identity) []*redisServer {
 	case "cluster":
 		return d.findByCluster(ctx, as)
 	}
-	s := d.connect(ctx, d.Config.Store.Redis.Addresses[0], as)
-	if s == nil {
-		return nil
-	}
-	return []*redisServer{s}
+	return d.connect(ctx, d.Config.Store.Redis.Addresses[:1], as)
 }
 
-// connect connects to a server, or reports why that fails.
-func (d *doctor) connect(ctx context.Context, address string, as identity) *redisServer {
-	s, err := dialServer(ctx, address, as, d.Timeout)
-	if err != nil {
-		d.unreachable(address, as, err)
-		return nil
+// connect connects to servers, and reports why that fails for some.
+func (d *doctor) connect(ctx context.Context, addresses []string, as identity) (found []*redisServer) {
+	for _, address := range addresses {
+		if s, err := dialServer(ctx, address, as, d.Timeout); err != nil {
+			d.unreachable(address, as, err)
+		} else {
+			found = append(found, s)
+		}
 	}
-	return s
+	return found
 }
 
 // unreachable reports why a server cannot be used, and what may help.

@@ -38,13 +38,7 @@ func (d *doctor) findBySentinels(ctx context.Context, as identity) []*redisServe
 	default:
 		d.fail("sentinel", "check again after the failover; if they still disagree, a sentinel is partitioned", "sentinels disagree on the address of %s: %v", c.Master, masters)
 	}
-	var found []*redisServer
-	for _, master := range slices.Sorted(maps.Keys(masters)) {
-		if s := d.connect(ctx, master, as); s != nil {
-			found = append(found, s)
-		}
-	}
-	return found
+	return d.connect(ctx, slices.Sorted(maps.Keys(masters)), as)
 }
 
 func (d *doctor) askSentinel(ctx context.Context, address string, as identity) (master string, err error) {
@@ -92,13 +86,7 @@ func (d *doctor) findByCluster(ctx context.Context, as identity) []*redisServer 
 		d.ok("slots", "all %d are served, by %s", clusterSlots, spelling.Count(len(masters), "master"))
 	}
 	slices.Sort(masters)
-	var found []*redisServer
-	for _, address := range masters {
-		if s := d.connect(ctx, address, as); s != nil {
-			found = append(found, s)
-		}
-	}
-	return found
+	return d.connect(ctx, masters, as)
 }
 
 // slotRange is a range of slots and the server that owns it.
