@@ -29,11 +29,10 @@ func (s *Server) openAdmin(context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := newHTTPServer(handler, s.log.With("listener", "admin"))
+	server := s.operate("admin", handler)
 	if certificates != nil {
 		server.TLSConfig = certificates.Config()
 	}
-	s.admin = s.newEndpoint("admin", s.serveHTTP(server, 0))
 	return nil
 }
 
@@ -131,7 +130,7 @@ func (s toolStore) Full() bool {
 func (s *Server) status() admin.Status {
 	found := admin.Status{
 		Node: s.members.All()[0].Node.Name, Build: s.build, Started: s.started.UTC(), Uptime: time.Since(s.started).Seconds(), Ready: true, Addresses: map[string]string{},
-		Store: s.store.status(), Rules: s.rules.status(),
+		Store: s.store.status(), Rules: (&admin.Rules{Live: s.rules.live, Origin: s.rules.origin}).Status(),
 	}
 	if err := s.ready(); err != nil {
 		found.Ready, found.NotReady = false, err.Error()
@@ -143,9 +142,4 @@ func (s *Server) status() admin.Status {
 		found.Upstreams = s.gateway.Health()
 	}
 	return found
-}
-
-func (r *ruleSource) status() admin.RulesStatus {
-	all := admin.Rules{Live: r.live, Origin: r.origin}
-	return all.Status()
 }

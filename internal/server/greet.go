@@ -17,36 +17,28 @@ func (s *Server) Greet(w io.Writer) {
 		kind = "redis " + strings.Join(s.config.Store.Redis.Addresses, ",")
 	}
 	fmt.Fprintf(w, "penstock %s\n  store    %s\n  rules    %s (%s)\n", s.build.Version, kind, s.rules.origin, spelling.Count(len(s.rules.live.Load().Rules), "rule"))
-	for _, d := range s.endpoints {
-		address := d.address()
-		switch {
-		case d.name == "grpc":
-		case d.name == "gateway" && s.config.Gateway.TLS.Certificate != "":
-			address = "https://" + address
-		default:
-			address = "http://" + address
-		}
-		fmt.Fprintf(w, "  %-8s %s%s\n", d.name, address, d.reach())
+	for _, d := range s.allEndpoints() {
+		fmt.Fprintf(w, "  %-8s %s%s\n", d.name, s.urlOf(d), d.reach())
 	}
-	if s.probes != nil {
-		fmt.Fprintf(w, "  health   http://%s%s\n", s.probes.address(), s.probes.reach())
-	}
-	if s.scrapes != nil {
-		fmt.Fprintf(w, "  metrics  http://%s%s\n", s.scrapes.address(), s.scrapes.reach())
-	}
-	if s.admin != nil {
-		s.greetAdmin(w)
+	if admin := s.endpoint("admin"); admin != nil {
+		s.greetAdmin(w, admin)
 	}
 	s.greetDemo(w)
 }
 
-// greetAdmin prints where operators log in.
-func (s *Server) greetAdmin(w io.Writer) {
-	scheme := "http"
-	if s.config.Admin.TLS.Certificate != "" {
-		scheme = "https"
+// urlOf returns what a person on this machine enters to reach an endpoint.
+func (s *Server) urlOf(d *endpoint) string {
+	switch {
+	case d.name == "grpc":
+		return d.address()
+	case d.name == "gateway" && s.config.Gateway.TLS.Certificate != "", d.name == "admin" && s.config.Admin.TLS.Certificate != "":
+		return "https://" + d.address()
 	}
-	fmt.Fprintf(w, "  admin    %s://%s%s\n", scheme, s.admin.address(), s.admin.reach())
+	return "http://" + d.address()
+}
+
+// greetAdmin prints how operators log in.
+func (s *Server) greetAdmin(w io.Writer, admin *endpoint) {
 	switch {
 	case s.newToken:
 		fmt.Fprintf(w, "  token    %s (shown once, kept in %s)\n", s.token, s.config.AdminTokenFile())
@@ -54,7 +46,8 @@ func (s *Server) greetAdmin(w io.Writer) {
 		fmt.Fprintf(w, "  token    in %s\n", s.config.AdminTokenFile())
 	}
 	if console.Built() {
-		fmt.Fprintf(w, "\nThe console is at %s://%s: log in with the token.\n", scheme, s.admin.address())
+		scheme, address, _ := strings.Cut(s.urlOf(admin), "://")
+		fmt.Fprintf(w, "\nThe console is at %s://%s: log in with the token.\n", scheme, address)
 	}
 }
 

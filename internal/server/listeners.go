@@ -31,7 +31,7 @@ import (
 
 // An endpoint is a listener and the function that serves its requests.
 type endpoint struct {
-	name     string // gateway, http, grpc, admin
+	name     string // gateway, http, grpc, health, metrics, admin
 	listener net.Listener
 	serve    serve
 }
@@ -153,16 +153,14 @@ func (s *Server) isTrustedProxy(address netip.Addr) bool {
 	return slices.ContainsFunc(s.config.TrustedProxies, func(n config.Network) bool { return n.Contains(address) })
 }
 
-// allEndpoints returns the endpoints for requests and, if they are on, those for admin, health and metrics.
-func (s *Server) allEndpoints() []*endpoint {
-	all := slices.Clip(s.endpoints)
-	for _, d := range []*endpoint{s.admin, s.probes, s.scrapes} {
-		if d != nil {
-			all = append(all, d)
-		}
-	}
-	return all
+// operate adds an endpoint that is not for requests.
+func (s *Server) operate(name string, handler http.Handler) *http.Server {
+	server := newHTTPServer(handler, s.log.With("listener", name))
+	s.operating = append(s.operating, s.newEndpoint(name, s.serveHTTP(server, 0)))
+	return server
 }
+
+func (s *Server) allEndpoints() []*endpoint { return slices.Concat(s.endpoints, s.operating) }
 
 // endpoint returns the endpoint with that name, or nil if it is off.
 func (s *Server) endpoint(name string) *endpoint {
@@ -217,7 +215,7 @@ func (s *Server) openProbes(context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readiness.Write(w, s.readiness()) })
-	s.probes = s.newEndpoint("health", s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "health")), 0))
+	s.operate("health", mux)
 	return nil
 }
 
@@ -228,7 +226,7 @@ func (s *Server) openMetrics(context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.metrics.Handler())
-	s.scrapes = s.newEndpoint("metrics", s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "metrics")), 0))
+	s.operate("metrics", mux)
 	return nil
 }
 

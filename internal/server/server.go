@@ -78,9 +78,7 @@ type Server struct {
 	listeners map[string]net.Listener // by name
 
 	endpoints []*endpoint // for requests
-	admin     *endpoint   // nil: off; stays open until the others are closed
-	probes    *endpoint   // listen.health; nil: off; open as long as admin
-	scrapes   *endpoint   // listen.metrics; like probes
+	operating []*endpoint // for health, metrics and admin, as far as they are on; open until the others are closed
 	token     string      // of the admin API
 	newToken  bool        // it was generated at this start
 	streams   func()      // ends the streams of the admin API
@@ -117,7 +115,7 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.openBlocks, s.joinNodes, s.openHistory, s.openFleet, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openListeners, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.openBlocks, s.joinNodes, s.openHistory, s.openFleet, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openListeners, s.openEndpoints, s.openDemo, s.openProbes, s.openMetrics, s.openAdmin} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -213,10 +211,8 @@ func (s *Server) Run(ctx context.Context) error {
 			return d.run(calls)
 		})
 	}
-	for _, d := range []*endpoint{s.admin, s.probes, s.scrapes} {
-		if d != nil {
-			all.Go(func() error { return d.run(lights) })
-		}
+	for _, d := range s.operating {
+		all.Go(func() error { return d.run(lights) })
 	}
 	all.Go(func() error {
 		serving.Wait()
