@@ -1,13 +1,16 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -58,7 +61,7 @@ func isTracingWanted() bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
-	return firstEnv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+	return os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
 }
 
 // checkEnv refuses values that OpenTelemetry cannot parse. It would print the value, which may be a secret, and
@@ -94,7 +97,7 @@ func areHeaders(text string) bool {
 }
 
 func newExporter(ctx context.Context) (*otlptrace.Exporter, error) {
-	switch protocol := firstEnv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
+	switch protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL")); protocol {
 	case "", "http/protobuf":
 		return otlptracehttp.New(ctx)
 	case "grpc":
@@ -102,15 +105,6 @@ func newExporter(ctx context.Context) (*otlptrace.Exporter, error) {
 	default:
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q; must be http/protobuf or grpc", protocol)
 	}
-}
-
-func firstEnv(names ...string) string {
-	for _, name := range names {
-		if value := os.Getenv(name); value != "" {
-			return value
-		}
-	}
-	return ""
 }
 
 // Close sends the remaining spans.
@@ -145,10 +139,4 @@ func (c carrier) Get(key string) string {
 
 func (c carrier) Set(string, string) {}
 
-func (c carrier) Keys() []string {
-	keys := make([]string, 0, len(c))
-	for key := range c {
-		keys = append(keys, key)
-	}
-	return keys
-}
+func (c carrier) Keys() []string { return slices.Collect(maps.Keys(c)) }
