@@ -58,16 +58,8 @@ func (s *Server) rateLimitState() *telemetry.RateLimit {
 		return nil
 	}
 	return &telemetry.RateLimit{
-		Each: func(do func(telemetry.RateLimitLabels, telemetry.RateLimitHits)) {
-			s.stats.Each(func(l envoyratelimit.Labels, n *envoyratelimit.Series) {
-				do(telemetry.RateLimitLabels(l), telemetry.RateLimitHits{
-					Total: n.TotalHits.Load(), Within: n.WithinLimit.Load(), Near: n.NearLimit.Load(), Over: n.OverLimit.Load(),
-					Cached: n.OverLimitWithLocalCache.Load(), Shadow: n.ShadowMode.Load(), Negative: n.TotalNegativeHits.Load(),
-				})
-			})
-		},
-		UnknownDomains: s.stats.UnknownDomains(),
-		Loaded:         s.filesLoaded.Load(), NotLoaded: s.rules.live.Status().Refusals, Shadowed: s.envoy.Shadowed(),
+		Stats:  s.stats,
+		Loaded: s.filesLoaded.Load(), NotLoaded: s.rules.live.Status().Refusals, Shadowed: s.envoy.Shadowed(),
 		Errors: map[string]int64{"service_error": s.envoy.InvalidRequests()["ratelimit"], "redis_error": s.envoy.Undecided()},
 	}
 }

@@ -73,8 +73,7 @@ func (s *Server) state() (found telemetry.State) {
 	found.Rules.Checked, found.Rules.Refused = live.Looked, live.Refused != nil
 	found.Rules.Refusals = live.Refusals
 	if s.rules.entitlements != nil {
-		status := s.rules.entitlements.Status()
-		found.Entitlements = &telemetry.Entitlements{Rows: status.Rows, Read: status.Read}
+		found.Entitlements = new(s.rules.entitlements.Status())
 	}
 	if s.refusedLogins != nil {
 		found.RefusedLogins = s.refusedLogins()
@@ -86,8 +85,7 @@ func (s *Server) state() (found telemetry.State) {
 	found.Certificates = s.certificateStates()
 	found.BodyWarnings = s.bodies.totals()
 	if s.held != nil {
-		held := s.held()
-		found.Held = &telemetry.HeldStats{Requests: int64(held.Requests), Bytes: held.Bytes, Refused: held.Refused}
+		found.Held = new(s.held())
 	}
 	memory := s.store.Memory.Stats()
 	found.Memory = &telemetry.Memory{Keys: memory.Keys, Shared: memory.Shared, Bytes: memory.Bytes, Evicted: memory.Evicted, Refused: memory.Refused}
@@ -100,12 +98,6 @@ func (s *Server) state() (found telemetry.State) {
 		RoundTrips: redis.Runs, NoScript: redis.NoScript,
 		Unconfirmed: conclusions.Unconfirmed, Dropped: conclusions.Dropped,
 	}
-	denied, leased := s.store.Denied.Stats(), s.store.Leases.Stats()
-	found.Denied = &telemetry.DenyCacheStats{Hits: denied.Hits, Entries: denied.Entries}
-	if e := s.engine.Load(); e != nil {
-		late := e.LateStats()
-		found.Late = &telemetry.LateChargeStats{Waiting: late.Waiting, Charged: late.Charged, Dropped: late.Dropped}
-	}
-	found.Leases = &telemetry.Leases{Leased: leased.Leased, Exact: leased.Exact, Permits: leased.Permits, Expired: leased.Expired}
+	found.Denied, found.Leases, found.Late = new(s.store.Denied.Stats()), new(s.store.Leases.Stats()), new(s.engine.Load().LateStats())
 	return found
 }

@@ -40,8 +40,7 @@ func (s *Server) grpcTLS() (*tls.Config, error) {
 func (s *Server) certificateStates() map[string]telemetry.Certificate {
 	all := map[string]telemetry.Certificate{}
 	for name, c := range s.tls {
-		now := c.Status()
-		all[name] = telemetry.Certificate{NotAfter: now.NotAfter, Reloads: now.Reloads, Refusals: now.Refusals}
+		all[name] = c.Status()
 	}
 	return all
 }

@@ -12,6 +12,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/engine/lease"
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/entitlement"
+	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/traffic"
 )
 
@@ -61,17 +67,15 @@ type State struct {
 	RateLimit *RateLimit // nil: metrics of envoyproxy/ratelimit are off
 }
 
-// Entitlements are the numbers of limits that a node knows from the rules database.
-type Entitlements struct {
-	Rows int
-	Read time.Time // zero: never
-}
-
-// Certificate is the state of a listener's TLS files.
-type Certificate struct {
-	NotAfter          time.Time
-	Reloads, Refusals int64
-}
+// The states of parts that count for themselves.
+type (
+	Entitlements    = entitlement.Status
+	Certificate     = listener.Status
+	DenyCacheStats  = denycache.Stats
+	Leases          = lease.Stats
+	LateChargeStats = engine.LateStats    // charges that are made after an outage
+	HeldStats       = httplimit.HeldStats // the requests that leaky buckets hold
+)
 
 // Store is the state of the shared store.
 type Store struct {
@@ -82,21 +86,6 @@ type Store struct {
 
 // Memory is the state of the store in memory.
 type Memory struct{ Keys, Shared, Bytes, Evicted, Refused int64 }
-
-// DenyCacheStats is the state of the deny cache.
-type DenyCacheStats struct{ Hits, Entries int64 }
-
-// Leases is the state of the leases.
-type Leases struct{ Leased, Exact, Permits, Expired int64 }
-
-// LateChargeStats is the state of charges that are made after an outage.
-type LateChargeStats struct{ Waiting, Charged, Dropped int64 }
-
-// HeldStats is the state of the requests that leaky buckets hold.
-type HeldStats struct {
-	Requests, Bytes int64
-	Refused         map[string]int64 // by rule
-}
 
 // Metrics are the metrics for Prometheus.
 type Metrics struct {

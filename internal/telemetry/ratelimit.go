@@ -3,29 +3,22 @@ package telemetry
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
 )
 
-// RateLimit is what the rate limit service counts, in the terms of envoyproxy/ratelimit. All numbers count hits,
-// except Loaded, NotLoaded, Shadowed, Errors and UnknownDomains.
+// RateLimit is what the rate limit service counts, in the terms of envoyproxy/ratelimit. Only Stats count
+// hits.
 type RateLimit struct {
-	Each func(do func(l RateLimitLabels, hits RateLimitHits))
-
-	UnknownDomains    map[string]int64 // descriptors of domains that are in no file
+	Stats             *envoyratelimit.Stats
 	Loaded, NotLoaded int64            // files
 	Shadowed          int64            // requests allowed because of the global shadow mode
 	Errors            map[string]int64 // requests, by type
-}
-
-// RateLimitLabels are the labels of one series.
-type RateLimitLabels struct{ Domain, Key1, Key2 string }
-
-// RateLimitHits are the counts of one series.
-type RateLimitHits struct {
-	Total, Within, Near, Over, Cached, Shadow, Negative int64
 }
 
 // The names that envoyproxy/ratelimit's mapping for the statsd exporter gives to its statistics. Names that it does
@@ -50,20 +43,17 @@ func describeHits(name, help string) *prometheus.Desc {
 }
 
 func (c *collector) rateLimit(out sender, r *RateLimit) {
-	r.Each(func(l RateLimitLabels, hits RateLimitHits) {
-		for _, m := range []struct {
-			name *prometheus.Desc
-			n    int64
-		}{
-			{hitsTotal, hits.Total}, {hitsWithin, hits.Within}, {hitsNear, hits.Near}, {hitsOver, hits.Over},
-			{hitsCached, hits.Cached}, {hitsShadow, hits.Shadow}, {hitsNegative, hits.Negative},
+	r.Stats.Each(func(l envoyratelimit.Labels, hits *envoyratelimit.Series) {
+		for name, counter := range map[*prometheus.Desc]*atomic.Int64{
+			hitsTotal: &hits.TotalHits, hitsWithin: &hits.WithinLimit, hitsNear: &hits.NearLimit, hitsOver: &hits.OverLimit,
+			hitsCached: &hits.OverLimitWithLocalCache, hitsShadow: &hits.ShadowMode, hitsNegative: &hits.TotalNegativeHits,
 		} {
-			if m.n > 0 { // as with statsd: a count of 0 is not exported
-				out.count(m.name, m.n, utf8Label(l.Domain), utf8Label(l.Key1), utf8Label(l.Key2))
+			if n := counter.Load(); n > 0 { // as with statsd: a count of 0 is not exported
+				out.count(name, n, utf8Label(l.Domain), utf8Label(l.Key1), utf8Label(l.Key2))
 			}
 		}
 	})
-	for domain, n := range r.UnknownDomains {
+	for domain, n := range r.Stats.UnknownDomains() {
 		out.count(unknownDomain, n, utf8Label(domain))
 	}
 	for kind, n := range r.Errors {
