@@ -93,13 +93,7 @@ func (d *demoTraffic) Turn(on bool) {
 	defer d.mu.Unlock()
 	switch running := !d.since.IsZero(); {
 	case on && !running:
-		ctx, cancel := context.WithCancel(context.Background())
-		var all sync.WaitGroup
-		all.Go(func() { d.run(ctx) })
-		d.since, d.stop = time.Now(), func() {
-			cancel()
-			all.Wait()
-		}
+		d.since, d.stop = time.Now(), inBackground(context.Background(), d.run)
 	case !on && running:
 		d.stop()
 		d.since, d.stop = time.Time{}, nil
@@ -112,8 +106,7 @@ func (d *demoTraffic) Status() admin.DemoStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.since.IsZero() {
-		since := d.since.UTC()
-		told.Running, told.Since = true, &since
+		told.Running, told.Since = true, new(d.since.UTC())
 	}
 	return told
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/penstock-io/penstock/internal/config"
@@ -183,10 +182,8 @@ func (s *Server) openRuleRedis() (*ruleredis.Rules, error) {
 
 // publish keeps the rules in Redis up to date with the database, until the server is closed.
 func (s *Server) publish(service *ruleservice.Service) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
 	forbidden := false // since rules were published last
-	running.Go(func() {
+	s.atEnd(inBackground(context.Background(), func(ctx context.Context) {
 		service.Run(ctx, ruleservice.Run{Interval: s.config.Rules.PollInterval, Changed: func(err error) {
 			log := s.log.With("to", service.Publisher)
 			switch {
@@ -201,11 +198,7 @@ func (s *Server) publish(service *ruleservice.Service) {
 			}
 			forbidden = errors.Is(err, ruleredis.ErrForbidden)
 		}})
-	})
-	s.atEnd(func() {
-		cancel()
-		running.Wait()
-	})
+	}))
 }
 
 // applySample saves the sample rules if the database has never had any.
