@@ -112,6 +112,11 @@ func (s *Server) openListeners(context.Context) error {
 
 // openEndpoints sets up the endpoints for requests, and returns every error.
 func (s *Server) openEndpoints(context.Context) error {
+	return s.eachServe(func(name string, answer serve) { s.endpoints = append(s.endpoints, s.newEndpoint(name, answer)) })
+}
+
+// eachServe sets up what answers requests at each configured listener, and returns every error.
+func (s *Server) eachServe(use func(name string, answer serve)) error {
 	var errs []error
 	for _, d := range []struct {
 		name, address string
@@ -129,7 +134,7 @@ func (s *Server) openEndpoints(context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		s.endpoints = append(s.endpoints, s.newEndpoint(d.name, answer))
+		use(d.name, answer)
 	}
 	return errors.Join(errs...)
 }

@@ -42,16 +42,7 @@ func Rehearse(ctx context.Context, c *config.Config, snapshot *rules.Snapshot, c
 	if c.JWT.JWKSURL == "" || connect {
 		errs = append(errs, s.openTokens(ctx))
 	}
-	for _, l := range []struct {
-		address string
-		make    func() (serve, error)
-	}{{c.Listen.Gateway, s.newGateway}, {c.Listen.HTTP, s.newAPI}, {c.Listen.GRPC, s.newGRPC}} {
-		if l.address == "" {
-			continue
-		}
-		_, err := l.make()
-		errs = append(errs, err)
-	}
+	errs = append(errs, s.eachServe(func(string, serve) {}))
 	_, err = s.adminCertificates()
 	return errors.Join(append(errs, err)...)
 }
