@@ -21,6 +21,7 @@ type app struct {
 	colour         bool     // stdout is a terminal, too
 
 	output string // the value of -o
+	report string // the value of --report
 }
 
 func (a *app) getenv(name string) string { return config.Getenv(a.env, name) }

@@ -19,7 +19,7 @@ import (
 
 func newBacktestCommand(a *app) *cobra.Command {
 	var logs logFlags
-	var document, against, entitlements, file string
+	var document, against, entitlements string
 	c := &cobra.Command{
 		Use:   "backtest --rules FILE LOG...",
 		Short: "Replay access logs against rules and report what would be denied",
@@ -37,9 +37,6 @@ Exit status: 0 if the logs were replayed, whatever the rules deny.`,
   zcat logs/*.gz | penstock backtest --rules rules.yaml -o json -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkReport(file); err != nil {
-				return err
-			}
 			var documents []backtest.Document
 			for _, path := range []string{against, document} { // the old rules first
 				if path == "" {
@@ -59,13 +56,13 @@ Exit status: 0 if the logs were replayed, whatever the rules deny.`,
 			if err != nil {
 				return err
 			}
-			return a.printReport(result, result.Page(), file)
+			return a.printReport(result, result.Page())
 		},
 	}
 	c.Flags().StringVar(&document, "rules", "", "the rules: a `file or directory`")
 	c.Flags().StringVar(&against, "against", "", "compare with these rules: a `file or directory`")
 	c.Flags().StringVar(&entitlements, "entitlements", "", "numbers of limits from this CSV `file`, as of penstock entitlements export")
-	addReportFlag(c, &file)
+	a.addReportFlag(c)
 	logs.add(c)
 	_ = c.MarkFlagRequired("rules") // fails only for unknown flags
 	return c
@@ -149,10 +146,10 @@ func readShare(log *accesslog.Log) float64 {
 	return float64(read) / float64(of)
 }
 
-// printReport writes a result in the format of -o, and a report to the file, if one is given.
-func (a *app) printReport(result any, page *toolreport.Page, file string) error {
-	if file != "" {
-		if err := page.WriteFile(file); err != nil {
+// printReport writes a result in the format of -o, and the report of --report.
+func (a *app) printReport(result any, page *toolreport.Page) error {
+	if a.report != "" {
+		if err := page.WriteFile(a.report); err != nil {
 			return err
 		}
 	}
@@ -162,18 +159,19 @@ func (a *app) printReport(result any, page *toolreport.Page, file string) error 
 	return page.WriteText(a.stdout)
 }
 
-func addReportFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVar(file, "report", "", "write a report with charts to this `file`: .html, or .svg for the charts alone")
-}
-
-func checkReport(file string) error {
-	if file == "" {
+// addReportFlag adds the flag for the file of printReport. A bad name ends the command before its work, which may take
+// long.
+func (a *app) addReportFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.report, "report", "", "write a report with charts to this `file`: .html, or .svg for the charts alone")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if a.report == "" {
+			return nil
+		}
+		if err := toolreport.CheckName(a.report); err != nil {
+			return misused("--report: %v", err)
+		}
 		return nil
 	}
-	if err := toolreport.CheckName(file); err != nil {
-		return misused("--report: %v", err)
-	}
-	return nil
 }
 
 // logFlags configure how access logs are read.

@@ -41,7 +41,6 @@ type benchFlags struct {
 	tls        bool
 	limit      limitFlags
 	algorithm  string
-	file       string
 }
 
 // benchKinds are the targets that load can be sent to.
@@ -80,9 +79,6 @@ Exit status: 0 success, 1 over-admission, 3 no request got a response.`,
   penstock bench memory --requests 1M --report bench.html`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkReport(f.file); err != nil {
-				return err
-			}
 			open := benchKinds[args[0]]
 			if open == nil {
 				return misused("unknown target %q; known are http, grpc, rls, gateway, redis and memory", args[0])
@@ -120,7 +116,7 @@ Exit status: 0 success, 1 over-admission, 3 no request got a response.`,
 	c.Flags().BoolVar(&f.tls, "tls", false, "grpc and rls: connect with TLS")
 	f.limit.add(c, 100)
 	c.Flags().StringVar(&f.algorithm, "algorithm", penstock.SlidingWindowCounter.String(), "`algorithm` of the limit")
-	addReportFlag(c, &f.file)
+	a.addReportFlag(c)
 	return c
 }
 
@@ -174,7 +170,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags, target loadgen.Target, a
 	if err != nil {
 		return err
 	}
-	if err := a.printReport(result, result.Page(strings.Join(args, " ")), f.file); err != nil {
+	if err := a.printReport(result, result.Page(strings.Join(args, " "))); err != nil {
 		return err
 	}
 	switch {

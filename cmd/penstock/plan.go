@@ -31,7 +31,6 @@ type planFlags struct {
 	log       logFlags
 	measure   bool
 	redis     string
-	file      string
 }
 
 func newPlanCommand(a *app) *cobra.Command {
@@ -57,9 +56,6 @@ GB and TB.`,
   penstock plan --dau 2M --leased 30% --price-gb 5 --price-core 20 --report plan.html`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkReport(f.file); err != nil {
-				return err
-			}
 			if err := f.fill(c.Context(), a, &in); err != nil {
 				return err
 			}
@@ -73,7 +69,7 @@ GB and TB.`,
 			if err != nil {
 				return misused("%w", err)
 			}
-			return a.printReport(p, p.Page(), f.file)
+			return a.printReport(p, p.Page())
 		},
 	}
 	for _, flag := range f.list(&in) {
@@ -90,7 +86,7 @@ GB and TB.`,
 	c.Flags().StringArrayVar(&f.logs, "log", nil, "take requests, keys and peak from this access `log`; may be repeated")
 	c.Flags().BoolVar(&f.measure, "measure", false, "measure costs on this machine; takes a minute")
 	c.Flags().StringVar(&f.redis, "redis", "", "also measure on this Redis `address`; the keys are removed afterwards")
-	addReportFlag(c, &f.file)
+	a.addReportFlag(c)
 	f.log.fields, f.log.reorder, f.log.timezone, f.log.prefix = nil, 10*time.Second, "UTC", 64
 	c.Flags().StringArrayVar(&f.log.fields, "field", nil, "`name=field` from which an attribute is read, as in penstock backtest")
 	c.Flags().StringSliceVar(&f.log.without, "without", nil, "`attributes` that the log does not have")

@@ -17,7 +17,7 @@ import (
 
 func newSimulateCommand(a *app) *cobra.Command {
 	s := simulate.Simulation{NewStore: newSimulationStore, Bytes: func(s simulate.Store) int64 { return s.(*memstore.Store).Stats().Bytes }}
-	var requests, sharing, file string
+	var requests, sharing string
 	var algorithms []string
 	var limit limitFlags
 	c := &cobra.Command{
@@ -53,9 +53,6 @@ busy keys (leased), or separate counters (apart). During an outage they have no 
 			if err := s.Validate(); err != nil {
 				return misused("%w", err)
 			}
-			if err := checkReport(file); err != nil {
-				return err
-			}
 			bar := progress.New(a.stderr, a.terminal, "requests")
 			total := float64(s.Requests) * float64(len(s.Limits))
 			s.Progress = func(n int64) { bar.Set(float64(n)/total, n) }
@@ -64,7 +61,7 @@ busy keys (leased), or separate counters (apart). During an outage they have no 
 			if err != nil {
 				return err
 			}
-			return a.printReport(results, s.Page(results), file)
+			return a.printReport(results, s.Page(results))
 		},
 	}
 	addTrafficFlags(c, &s.Traffic, simulate.Traffic{Model: simulate.Poisson, Rate: 100, Keys: 1000, Zipf: 1.1, Shift: 10, Seed: 1})
@@ -76,7 +73,7 @@ busy keys (leased), or separate counters (apart). During an outage they have no 
 	c.Flags().DurationVar(&s.Outage.From, "outage-from", time.Minute, "start of the outage of the store")
 	c.Flags().DurationVar(&s.Outage.For, "outage", 0, "length of the outage; 0: none")
 	c.Flags().StringVar(&s.Outage.Policy, "on-store-error", "local", "`fallback` of the rule during the outage: local, divided, allow or deny")
-	addReportFlag(c, &file)
+	a.addReportFlag(c)
 	c.AddCommand(newTraceCommand(a), newStudyCommand(a))
 	return c
 }
@@ -132,7 +129,6 @@ func newTraceCommand(a *app) *cobra.Command {
 		names = append(names, t.Name+"\t"+t.Help)
 		fmt.Fprintf(&help, "  %-9s %s\n", t.Name, t.Help)
 	}
-	var file string
 	c := &cobra.Command{
 		Use:               "trace NAME",
 		Short:             "Show where algorithms differ, request by request",
@@ -141,24 +137,21 @@ func newTraceCommand(a *app) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkReport(file); err != nil {
-				return err
-			}
 			result, err := simulate.RunTrace(c.Context(), args[0], newSimulationStore)
 			if err != nil {
 				return misused("%w", err)
 			}
-			return a.printReport(result, result.Page(), file)
+			return a.printReport(result, result.Page())
 		},
 	}
-	addReportFlag(c, &file)
+	a.addReportFlag(c)
 	return c
 }
 
 func newStudyCommand(a *app) *cobra.Command {
 	s := simulate.DefaultStudy()
 	s.NewStore = newSimulationStore
-	var requests, slice, file string
+	var requests, slice string
 	c := &cobra.Command{
 		Use:   "study",
 		Short: "Measure how often the sliding window counter is wrong",
@@ -184,9 +177,6 @@ end, stderr says how long 400 million requests would take.`,
 			if err := errors.Join(s.Traffic.Validate(), s.Limit.Validate()); err != nil {
 				return misused("%w", err)
 			}
-			if err := checkReport(file); err != nil {
-				return err
-			}
 			bar := progress.New(a.stderr, a.terminal, "requests")
 			s.Progress = func(n int64) { bar.Set(float64(n)/float64(s.Requests), n) }
 			began := time.Now()
@@ -198,7 +188,7 @@ end, stderr says how long 400 million requests would take.`,
 			if now := result.Admitted.Compared - result.Resumed; now > 0 {
 				fmt.Fprintf(a.stderr, "%s requests in %v; 400 million would take %v here\n", progress.Grouped(now), time.Since(began).Round(time.Second), simulate.Predict(400_000_000, now, time.Since(began)))
 			}
-			return a.printReport(result, result.Page(), file)
+			return a.printReport(result, result.Page())
 		},
 	}
 	addTrafficFlags(c, &s.Traffic, s.Traffic)
@@ -208,6 +198,6 @@ end, stderr says how long 400 million requests would take.`,
 	c.Flags().DurationVar(&s.Limit.Window, "window", s.Limit.Window, "window of the limit")
 	c.Flags().StringVar(&s.State, "state", "", "`file` that records the finished slices")
 	c.Flags().IntVar(&s.Workers, "workers", runtime.NumCPU(), "number of concurrent slices")
-	addReportFlag(c, &file)
+	a.addReportFlag(c)
 	return c
 }

@@ -18,7 +18,7 @@ import (
 func newSuggestCommand(a *app) *cobra.Command {
 	var logs logFlags
 	var o suggest.Options
-	var algorithm, denied, keys, file string
+	var algorithm, denied, keys string
 	c := &cobra.Command{
 		Use:   "suggest --key ATTRIBUTES LOG...",
 		Short: "Suggest a limit from access logs",
@@ -37,9 +37,6 @@ stdin.
   penstock suggest --key ip --window 1h --max-denied 0.01% --report limit.html access.log.gz`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkReport(file); err != nil {
-				return err
-			}
 			if err := o.Algorithm.UnmarshalText([]byte(algorithm)); err != nil {
 				return misused("--algorithm: %v", err)
 			}
@@ -55,7 +52,7 @@ stdin.
 					return misused("the log is read several times, so it cannot be stdin: use a file")
 				}
 			}
-			return a.suggest(c, &o, &logs, args, file)
+			return a.suggest(c, &o, &logs, args)
 		},
 	}
 	c.Flags().StringSliceVar(&o.Key, "key", nil, "`attributes` that identify a client")
@@ -67,13 +64,13 @@ stdin.
 	c.Flags().StringVar(&denied, "max-denied", "", "`share` of requests that may be denied; 0.1% if --max-keys is not given")
 	c.Flags().StringVar(&keys, "max-keys", "", "`share` of keys that may be denied at least once")
 	c.Flags().Float64Var(&o.HoldOut, "hold-out", 0.2, "`share` of the log's time, at its end, on which the limit is checked; 0: none")
-	addReportFlag(c, &file)
+	a.addReportFlag(c)
 	logs.add(c)
 	_ = c.MarkFlagRequired("key") // fails only for unknown flags
 	return c
 }
 
-func (a *app) suggest(c *cobra.Command, o *suggest.Options, logs *logFlags, paths []string, file string) error {
+func (a *app) suggest(c *cobra.Command, o *suggest.Options, logs *logFlags, paths []string) error {
 	bar := progress.New(a.stderr, a.terminal, "requests")
 	defer bar.Done()
 	o.NewStore = newReplayStore
@@ -89,7 +86,7 @@ func (a *app) suggest(c *cobra.Command, o *suggest.Options, logs *logFlags, path
 	if err != nil {
 		return err
 	}
-	return a.printReport(result, result.Page(), file)
+	return a.printReport(result, result.Page())
 }
 
 // parseShare reads 0.1% or 0.001. For an empty text it returns 0.1 % if byDefault is set, and otherwise a
