@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -25,8 +24,8 @@ see penstock keys. To deny clients of rules without a penalty, see penstock bloc
 }
 
 func newBansListCommand(a *app) *cobra.Command {
-	var most *int
-	c := &cobra.Command{
+	var found admin.Bans
+	return listCommand(a, &cobra.Command{
 		Use:   "list",
 		Short: "List active bans",
 		Long: `List the active bans of all rules with a penalty. The node scans the store page by page. It
@@ -36,24 +35,13 @@ counted as unknown.`,
 		Example: `  penstock bans list
   penstock bans list -o json | jq -r '.bans[] | [.rule, .until] | @tsv'`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			var found admin.Bans
-			bans, note, err := readPages(a, c, *most, func(client *adminClient, cursor string) ([]admin.Ban, string, error) {
-				var page admin.Bans
-				err := client.fetch(c.Context(), http.MethodGet, "/v1/bans?"+url.Values{"cursor": {cursor}}.Encode(), nil, &page)
-				found.Unknown += page.Unknown
-				return page.Bans, page.Next, err
-			})
-			if err != nil {
-				return err
-			}
-			found.Bans = bans
-			return a.tellBans(&found, note)
-		},
-	}
-	addAdminFlags(c)
-	most = addMostFlag(c)
-	return c
+	}, "/v1/bans", func([]string, int) url.Values { return url.Values{} }, func(page *admin.Bans) ([]admin.Ban, string) {
+		found.Unknown += page.Unknown
+		return page.Bans, page.Next
+	}, func(all []admin.Ban, note string) error {
+		found.Bans = all
+		return a.tellBans(&found, note)
+	})
 }
 
 func (a *app) tellBans(found *admin.Bans, note string) error {

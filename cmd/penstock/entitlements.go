@@ -64,31 +64,21 @@ func (c *adminClient) eachEntitlement(ctx context.Context, q url.Values, visit f
 
 func newEntitlementsListCommand(a *app) *cobra.Command {
 	var attribute, prefix string
-	var most *int
-	c := &cobra.Command{
+	c := listCommand(a, &cobra.Command{
 		Use:   "list",
 		Short: "List entitlements",
 		Example: `  penstock entitlements list --attribute plan
   penstock entitlements list --prefix acme -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			q := url.Values{"attribute": {attribute}, "prefix": {prefix}, "limit": {strconv.Itoa(min(*most+1, entitlementPage))}}
-			found, note, err := readPages(a, c, *most, func(client *adminClient, cursor string) ([]admin.Entitlement, string, error) {
-				q.Set("cursor", cursor)
-				var page admin.Entitlements
-				err := client.fetch(c.Context(), http.MethodGet, "/v1/entitlements?"+q.Encode(), nil, &page)
-				return page.Entitlements, page.Next, err
-			})
-			if err != nil {
-				return err
-			}
-			return a.tellPages(admin.Entitlements{Entitlements: found}, entitlementTable, spelling.Count(len(found), "entitlement")+note, entitlementRows(found))
-		},
-	}
-	addAdminFlags(c)
+	}, "/v1/entitlements", func(_ []string, most int) url.Values {
+		return url.Values{"attribute": {attribute}, "prefix": {prefix}, "limit": {strconv.Itoa(min(most+1, entitlementPage))}}
+	}, func(page *admin.Entitlements) ([]admin.Entitlement, string) {
+		return page.Entitlements, page.Next
+	}, func(all []admin.Entitlement, note string) error {
+		return a.tellPages(admin.Entitlements{Entitlements: all}, entitlementTable, spelling.Count(len(all), "entitlement")+note, entitlementRows(all))
+	})
 	c.Flags().StringVar(&attribute, "attribute", "", "only rows of this `attribute`, for example plan")
 	c.Flags().StringVar(&prefix, "prefix", "", "only values that begin with this `text`")
-	most = addMostFlag(c)
 	return c
 }
 

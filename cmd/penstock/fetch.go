@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -76,35 +77,40 @@ func (a *app) writeTable(columns string, rows func(table io.Writer)) error {
 	return table.Flush()
 }
 
-// addMostFlag adds the flag of a command that lists page by page.
-func addMostFlag(c *cobra.Command) *int { return c.Flags().Int("most", 1000, "list at most `n`") }
-
-// readPages reads pages of a list until there are enough items. It returns a note if there are more.
-func readPages[T any](a *app, c *cobra.Command, most int, page func(client *adminClient, cursor string) ([]T, string, error)) (all []T, note string, err error) {
-	if most < 1 {
-		return nil, "", misused("--most %d must be 1 or more", most)
-	}
-	client, err := a.adminClient(c)
-	if err != nil {
-		return nil, "", err
-	}
-	all = []T{}
-	for cursor, more := "", true; more && len(all) < most; more = cursor != "" {
-		var items []T
-		if items, cursor, err = page(client, cursor); err != nil {
-			return nil, "", err
+// listCommand completes a command that reads pages of a list from the admin API until there are enough items. query
+// returns the parameters for the arguments and --most. tell gets the items, and a note if there are more.
+func listCommand[P, T any](a *app, c *cobra.Command, path string, query func(args []string, most int) url.Values, itemsOf func(*P) (items []T, next string), tell func(all []T, note string) error) *cobra.Command {
+	addAdminFlags(c)
+	most := c.Flags().Int("most", 1000, "list at most `n`")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if *most < 1 {
+			return misused("--most %d must be 1 or more", *most)
 		}
-		all = append(all, items...)
-		if cursor != "" || len(all) > most {
+		client, err := a.adminClient(c)
+		if err != nil {
+			return err
+		}
+		all, cursor, q := []T{}, "", query(args, *most)
+		for more := true; more && len(all) < *most; more = cursor != "" {
+			q.Set("cursor", cursor)
+			var page P
+			if err := client.fetch(c.Context(), http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
+				return err
+			}
+			var items []T
+			items, cursor = itemsOf(&page)
+			all = append(all, items...)
+		}
+		note := ""
+		if cursor != "" || len(all) > *most {
 			note = ", and there are more: --most"
-		} else {
-			note = ""
 		}
+		return tell(all[:min(*most, len(all))], note)
 	}
-	return all[:min(most, len(all))], note, nil
+	return c
 }
 
-// tellPages prints a list that readPages has read: as JSON, or as a table with the number of its rows.
+// tellPages prints the list of a listCommand: as JSON, or as a table with the number of its rows.
 func (a *app) tellPages(list any, columns, counted string, rows func(table io.Writer)) error {
 	if a.json() {
 		return a.writeJSON(list)

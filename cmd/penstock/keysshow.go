@@ -14,8 +14,7 @@ import (
 )
 
 func newKeysListCommand(a *app) *cobra.Command {
-	var most *int
-	c := &cobra.Command{
+	return listCommand(a, &cobra.Command{
 		Use:   "list RULE",
 		Short: "List the clients with counters of a rule",
 		Long: `List the clients with counters of a rule. Stores contain only hashes of keys; the node shows
@@ -26,27 +25,13 @@ The command scans the whole store page by page, without blocking it.`,
   penstock keys list search-per-user --most 10000 -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeRuleNames,
-		RunE: func(c *cobra.Command, args []string) error {
-			keys, note, err := readPages(a, c, *most, func(client *adminClient, cursor string) ([]admin.Key, string, error) {
-				var page admin.Keys
-				query := url.Values{"rule": args, "cursor": {cursor}}
-				err := client.fetch(c.Context(), http.MethodGet, "/v1/keys?"+query.Encode(), nil, &page)
-				return page.Keys, page.Next, err
-			})
-			if err != nil {
-				return err
-			}
-			return a.tellKeys(&admin.Keys{Keys: keys}, note)
-		},
-	}
-	addAdminFlags(c)
-	most = addMostFlag(c)
-	return c
+	}, "/v1/keys", func(args []string, _ int) url.Values { return url.Values{"rule": args} },
+		func(page *admin.Keys) ([]admin.Key, string) { return page.Keys, page.Next }, a.tellKeys)
 }
 
-func (a *app) tellKeys(found *admin.Keys, note string) error {
-	return a.tellPages(found, "SUBJECT\tKEY", spelling.Count(len(found.Keys), "key")+note, func(table io.Writer) {
-		for _, k := range found.Keys {
+func (a *app) tellKeys(keys []admin.Key, note string) error {
+	return a.tellPages(admin.Keys{Keys: keys}, "SUBJECT\tKEY", spelling.Count(len(keys), "key")+note, func(table io.Writer) {
+		for _, k := range keys {
 			who := "?"
 			if k.Key != nil {
 				who = keyText(k.Key)
