@@ -56,33 +56,27 @@ func newAnnotationsAddCommand(a *app) *cobra.Command {
 
 func newAnnotationsListCommand(a *app) *cobra.Command {
 	var last, rule string
-	c := &cobra.Command{
+	c := adminCommand(a, &cobra.Command{
 		Use:   "list",
 		Short: "List the annotations",
 		Example: `  penstock annotations list --last 12h
   penstock annotations list -o json | jq -r '.annotations[] | [.at, .text] | @tsv'`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			query := url.Values{"last": {last}, "rule": {rule}}
-			found, err := fetch[admin.Annotations](a, c, adminRequest{http.MethodGet, "/v1/annotations?" + query.Encode(), nil})
-			if err != nil {
-				return err
+	}, func([]string) (adminRequest, error) {
+		query := url.Values{"last": {last}, "rule": {rule}}
+		return adminRequest{http.MethodGet, "/v1/annotations?" + query.Encode(), nil}, nil
+	}, func(found *admin.Annotations) error {
+		return a.writeTable("ID\tAT\tRULE\tAUTHOR\tTEXT", func(table io.Writer) {
+			for _, n := range found.Annotations {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", n.ID, n.At.UTC().Format(time.RFC3339),
+					spelling.Printable(n.Rule), spelling.Printable(n.Author), spelling.Printable(string(n.Text)))
 			}
-			if found.Problem != "" {
-				a.warn(found.Problem)
-			}
-			if a.json() {
-				return a.writeJSON(found)
-			}
-			return a.writeTable("ID\tAT\tRULE\tAUTHOR\tTEXT", func(table io.Writer) {
-				for _, n := range found.Annotations {
-					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", n.ID, n.At.UTC().Format(time.RFC3339),
-						spelling.Printable(n.Rule), spelling.Printable(n.Author), spelling.Printable(string(n.Text)))
-				}
-			})
-		},
-	}
-	addAdminFlags(c)
+		})
+	}, func(found *admin.Annotations) {
+		if found.Problem != "" {
+			a.warn(found.Problem)
+		}
+	})
 	c.Flags().StringVar(&last, "last", "48h", "how far back")
 	c.Flags().StringVar(&rule, "rule", "", "only what is about this rule or about all rules")
 	completeValues(c, "last", "1h", "12h", "24h", "48h")

@@ -52,7 +52,7 @@ func blockKey(args []string) (map[string]string, error) {
 
 func newBlockAddCommand(a *app) *cobra.Command {
 	var q blockQuestion
-	c := &cobra.Command{
+	c := adminCommand(a, &cobra.Command{
 		Use:   "add name=value --for DURATION --reason TEXT",
 		Short: "Block a key for a limited time",
 		Long: `Block a key for a limited time. Blocking a key again replaces the earlier block, so use this
@@ -63,21 +63,27 @@ At most 1,000 keys can be blocked, each for at most 30 days. To deny a client fo
 use the deny list of the rules.`,
 		Example: `  penstock block add ip=198.51.100.7 --for 1h --reason scraper
   penstock block add user=u1 --for 30m --reason "stolen token" --dry-run`,
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if q.Attributes, err = blockKey(args); err != nil {
-				return err
-			}
-			if length, err := rules.ParseDuration(q.Duration); err != nil || length <= 0 {
-				return misused("invalid --for %q, for example 1h", q.Duration)
-			}
-			told, err := fetch[admin.Blocked](a, c, adminRequest{http.MethodPost, "/v1/blocks", q})
-			if err != nil {
-				return err
-			}
-			return a.tellBlocked(told, q.Preview)
-		},
-	}
-	addAdminFlags(c)
+	}, func(args []string) (_ adminRequest, err error) {
+		if q.Attributes, err = blockKey(args); err != nil {
+			return adminRequest{}, err
+		}
+		if length, err := rules.ParseDuration(q.Duration); err != nil || length <= 0 {
+			return adminRequest{}, misused("invalid --for %q, for example 1h", q.Duration)
+		}
+		return adminRequest{http.MethodPost, "/v1/blocks", q}, nil
+	}, func(told *admin.Blocked) error {
+		verb := "blocked"
+		if q.Preview {
+			verb = "would block"
+		}
+		fmt.Fprintf(a.stdout, "%s  %s  until %s\n", verb, spelling.Printable(keyText(told.Key)), told.Until.Format(time.RFC3339))
+		fmt.Fprintf(a.stderr, "%d of %s are denied by it, %d of these were allowed\n",
+			told.Recent.Denied, spelling.Count(told.Recent.Calls, "recent request"), told.Recent.Allowed)
+		return nil
+	}, func(told *admin.Blocked) {
+		a.warn(told.Warnings...)
+		a.warn(told.Unshared...)
+	})
 	c.Flags().StringVar(&q.Duration, "for", "", "`duration` from now, for example 30m, 1h or 2d")
 	c.Flags().StringVar(&q.Reason, "reason", "", "`text` for other operators")
 	c.Flags().StringVar(&q.Domain, "domain", "", "only requests of this domain")
@@ -86,22 +92,6 @@ use the deny list of the rules.`,
 	_ = c.MarkFlagRequired("reason") // as above
 	completeValues(c, "for", "10m", "1h", "1d", "7d")
 	return c
-}
-
-func (a *app) tellBlocked(told *admin.Blocked, dry bool) error {
-	a.warn(told.Warnings...)
-	a.warn(told.Unshared...)
-	if a.json() {
-		return a.writeJSON(told)
-	}
-	verb := "blocked"
-	if dry {
-		verb = "would block"
-	}
-	fmt.Fprintf(a.stdout, "%s  %s  until %s\n", verb, spelling.Printable(keyText(told.Key)), told.Until.Format(time.RFC3339))
-	fmt.Fprintf(a.stderr, "%d of %s are denied by it, %d of these were allowed\n",
-		told.Recent.Denied, spelling.Count(told.Recent.Calls, "recent request"), told.Recent.Allowed)
-	return nil
 }
 
 func newBlockListCommand(a *app) *cobra.Command {
@@ -125,37 +115,23 @@ func newBlockListCommand(a *app) *cobra.Command {
 
 func newBlockLiftCommand(a *app) *cobra.Command {
 	var q blockQuestion
-	c := &cobra.Command{
+	c := adminCommand(a, &cobra.Command{
 		Use:   "lift {name=value | --id ID}",
 		Short: "Lift a block",
 		Example: `  penstock block lift ip=198.51.100.7
   penstock block lift --id RIQ4P7MVXZ3A`,
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if q.ID == "" || len(args) > 0 {
-				if q.Attributes, err = blockKey(args); err != nil {
-					return err
-				}
-			}
-			return a.liftBlock(c, &q)
-		},
-	}
-	addAdminFlags(c)
+	}, func(args []string) (_ adminRequest, err error) {
+		if q.ID == "" || len(args) > 0 {
+			q.Attributes, err = blockKey(args)
+		}
+		return adminRequest{http.MethodDelete, "/v1/blocks", q}, err
+	}, func(told *admin.Lifted) error {
+		for _, b := range told.Blocks {
+			fmt.Fprintf(a.stdout, "lifted  %s\n", spelling.Printable(keyText(b.Key)))
+		}
+		return nil
+	}, func(told *admin.Lifted) { a.warn(told.Unshared...) })
 	c.Flags().StringVar(&q.ID, "id", "", "`ID` of the block, from penstock block list")
 	c.Flags().StringVar(&q.Domain, "domain", "", "lift the block of this domain")
 	return c
-}
-
-func (a *app) liftBlock(c *cobra.Command, q *blockQuestion) error {
-	told, err := fetch[admin.Lifted](a, c, adminRequest{http.MethodDelete, "/v1/blocks", q})
-	if err != nil {
-		return err
-	}
-	a.warn(told.Unshared...)
-	if a.json() {
-		return a.writeJSON(told)
-	}
-	for _, b := range told.Blocks {
-		fmt.Fprintf(a.stdout, "lifted  %s\n", spelling.Printable(keyText(b.Key)))
-	}
-	return nil
 }

@@ -30,8 +30,8 @@ func get(path string) func([]string) (adminRequest, error) {
 }
 
 // adminCommand completes a command that sends one request to the admin API and prints the response: as JSON, or with
-// tell. ask returns the request for the arguments.
-func adminCommand[T any](a *app, c *cobra.Command, ask func(args []string) (adminRequest, error), tell func(*T) error) *cobra.Command {
+// tell. ask returns the request for the arguments. warn prints to stderr first what concerns both formats.
+func adminCommand[T any](a *app, c *cobra.Command, ask func(args []string) (adminRequest, error), tell func(*T) error, warn ...func(*T)) *cobra.Command {
 	addAdminFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		request, err := ask(args)
@@ -41,6 +41,9 @@ func adminCommand[T any](a *app, c *cobra.Command, ask func(args []string) (admi
 		found, err := fetch[T](a, c, request)
 		if err != nil {
 			return err
+		}
+		for _, print := range warn {
+			print(found)
 		}
 		if a.json() {
 			return a.writeJSON(found)

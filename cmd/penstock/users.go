@@ -166,18 +166,10 @@ seconds. The last admin cannot be removed while there are other users.`,
 // removeCommand completes a command that removes the user or token that its argument names. With -o json it prints
 // those that are left.
 func removeCommand[T any](a *app, c *cobra.Command, path string, body any, done string) *cobra.Command {
-	addAdminFlags(c)
+	var name string
 	c.Args = cobra.ExactArgs(1)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		left, err := fetch[T](a, c, adminRequest{http.MethodDelete, path + url.PathEscape(args[0]), body})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.stderr, done, args[0])
-		if a.json() {
-			return a.writeJSON(left)
-		}
-		return nil
-	}
-	return c
+	return adminCommand(a, c, func(args []string) (adminRequest, error) {
+		name = args[0]
+		return adminRequest{http.MethodDelete, path + url.PathEscape(name), body}, nil
+	}, func(*T) error { return nil }, func(*T) { fmt.Fprintf(a.stderr, done, name) })
 }
