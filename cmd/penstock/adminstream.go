@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 )
@@ -20,13 +19,6 @@ func (c *adminClient) stream(ctx context.Context, path string, each func(event s
 		return err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-		if err != nil {
-			return fmt.Errorf("ask the admin API: %w", err)
-		}
-		return refusal(answer, text)
-	}
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, maxAnswer)
 	event := ""

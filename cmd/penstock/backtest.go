@@ -108,7 +108,7 @@ func (a *app) entitlementFile(path string) (rules.Entitlements, error) {
 		if r.Until != nil {
 			e.Until = penstock.InstantOf(*r.Until)
 		}
-		table[[3]string{r.Attribute, r.Value, r.Limit}] = e
+		table[r.key()] = e
 	}
 	return table, nil
 }

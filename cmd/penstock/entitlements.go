@@ -42,8 +42,8 @@ their state, and no version of the rules is created.`,
 // entitlementPage is how many rows one request reads or changes.
 const entitlementPage = 5000
 
-// eachEntitlement calls visit for rows in order, until it returns false.
-func (c *adminClient) eachEntitlement(ctx context.Context, q url.Values, visit func(*admin.Entitlement) (bool, error)) error {
+// eachEntitlement calls visit for rows in order, until it returns an error.
+func (c *adminClient) eachEntitlement(ctx context.Context, q url.Values, visit func(*admin.Entitlement) error) error {
 	q.Set("limit", strconv.Itoa(entitlementPage))
 	for {
 		var page admin.Entitlements
@@ -51,7 +51,7 @@ func (c *adminClient) eachEntitlement(ctx context.Context, q url.Values, visit f
 			return err
 		}
 		for i := range page.Entitlements {
-			if more, err := visit(&page.Entitlements[i]); err != nil || !more {
+			if err := visit(&page.Entitlements[i]); err != nil {
 				return err
 			}
 		}
@@ -153,6 +153,9 @@ type entitlementRow struct {
 	Number    *int64     `json:"number,omitempty"`
 	Until     *time.Time `json:"until,omitempty"`
 }
+
+// key identifies the row.
+func (r *entitlementRow) key() [3]string { return [3]string{r.Attribute, r.Value, r.Limit} }
 
 func newEntitlementsSetCommand(a *app) *cobra.Command {
 	var until, note string

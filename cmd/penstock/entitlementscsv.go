@@ -116,17 +116,17 @@ const maxImportWarnings = 20
 
 // notIn returns the rows on the server that are not in a file, of the attributes that the file has.
 func (c *adminClient) notIn(ctx context.Context, rows []entitlementRow) (gone []entitlementRow, err error) {
-	type key struct{ attribute, value, limit string }
-	kept, attributes := make(map[key]bool, len(rows)), map[string]bool{}
+	kept, attributes := make(map[[3]string]bool, len(rows)), map[string]bool{}
 	for i := range rows {
-		kept[key{rows[i].Attribute, rows[i].Value, rows[i].Limit}], attributes[rows[i].Attribute] = true, true
+		kept[rows[i].key()], attributes[rows[i].Attribute] = true, true
 	}
 	for attribute := range attributes {
-		err := c.eachEntitlement(ctx, url.Values{"attribute": {attribute}}, func(e *admin.Entitlement) (bool, error) {
-			if !kept[key{e.Attribute, e.Value, e.Limit}] {
-				gone = append(gone, entitlementRow{Attribute: e.Attribute, Value: e.Value, Limit: e.Limit})
+		err := c.eachEntitlement(ctx, url.Values{"attribute": {attribute}}, func(e *admin.Entitlement) error {
+			row := entitlementRow{Attribute: e.Attribute, Value: e.Value, Limit: e.Limit}
+			if !kept[row.key()] {
+				gone = append(gone, row)
 			}
-			return true, nil
+			return nil
 		})
 		if err != nil {
 			return nil, err
@@ -180,11 +180,10 @@ func parseEntitlements(from io.Reader) (rows []entitlementRow, err error) {
 		}
 		line, _ := r.FieldPos(0)
 		row, err := columns.row(record)
-		key := [3]string{row.Attribute, row.Value, row.Limit}
-		if first, twice := seen[key]; err == nil && twice {
+		if first, twice := seen[row.key()]; err == nil && twice {
 			err = fmt.Errorf("%s=%s %s is a duplicate of line %d", row.Attribute, row.Value, row.Limit, first)
 		}
-		seen[key] = line
+		seen[row.key()] = line
 		if err != nil {
 			if mistakes = append(mistakes, fmt.Errorf("line %d: %w", line, err)); len(mistakes) == maxCSVMistakes {
 				return nil, errors.Join(mistakes...)
@@ -252,12 +251,12 @@ func newEntitlementsExportCommand(a *app) *cobra.Command {
 			}
 			out := csv.NewWriter(a.stdout)
 			_ = out.Write(entitlementColumns) // Flush reports errors
-			err = client.eachEntitlement(c.Context(), url.Values{"attribute": {attribute}}, func(e *admin.Entitlement) (bool, error) {
+			err = client.eachEntitlement(c.Context(), url.Values{"attribute": {attribute}}, func(e *admin.Entitlement) error {
 				until := ""
 				if e.Until != nil {
 					until = e.Until.UTC().Format(time.RFC3339Nano)
 				}
-				return true, out.Write([]string{e.Attribute, e.Value, e.Limit, strconv.FormatInt(e.Number, 10), until})
+				return out.Write([]string{e.Attribute, e.Value, e.Limit, strconv.FormatInt(e.Number, 10), until})
 			})
 			out.Flush()
 			return errors.Join(err, out.Error())

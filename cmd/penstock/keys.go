@@ -96,16 +96,13 @@ func (c *adminClient) fetch(ctx context.Context, method, path string, body, into
 	if err != nil {
 		return fmt.Errorf("ask the admin API: %w", err)
 	}
-	if answer.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(text, into); err != nil {
-			return fmt.Errorf("invalid response of the admin API: %w", err)
-		}
-		return nil
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("invalid response of the admin API: %w", err)
 	}
-	return refusal(answer, text)
+	return nil
 }
 
-// send sends a request with the token. The body may be nil.
+// send sends a request with the token, and returns the response if it is a success. The body may be nil.
 func (c *adminClient) send(ctx context.Context, method, path string, body any, client *http.Client) (*http.Response, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -128,11 +125,19 @@ func (c *adminClient) send(ctx context.Context, method, path string, body any, c
 	if err != nil {
 		return nil, fmt.Errorf("ask the admin API: %w", err)
 	}
+	if answer.StatusCode != http.StatusOK {
+		defer answer.Body.Close()
+		return nil, refusal(answer)
+	}
 	return answer, nil
 }
 
 // refusal turns an unexpected response into an error.
-func refusal(answer *http.Response, text []byte) error {
+func refusal(answer *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("ask the admin API: %w", err)
+	}
 	var p admin.Problem
 	if !strings.HasPrefix(answer.Header.Get("Content-Type"), problem.MediaType) || json.Unmarshal(text, &p) != nil || p.Code == "" {
 		return fmt.Errorf("the admin API returned %s; is --server the address of listen.admin?", answer.Status)
