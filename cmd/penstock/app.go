@@ -67,8 +67,16 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// exitWithNo ends the program with the answer no. err may be nil if it is already printed.
+// exitWithNo ends the program with the answer no. err may be nil if the reason is already printed.
 func exitWithNo(err error) error { return &exit{exitNo, err} }
+
+// exitWith ends the program with the answer yes or no, which is already printed.
+func exitWith(yes bool) error {
+	if yes {
+		return nil
+	}
+	return exitWithNo(nil)
+}
 
 // misused ends the program because of an invalid command line.
 func misused(format string, args ...any) error {

@@ -104,10 +104,7 @@ func (a *app) decideTimes(ctx context.Context, d penstock.Decider, call *penstoc
 		}
 		denied = denied || !v.Allowed
 	}
-	if denied {
-		return exitWithNo(nil)
-	}
-	return nil
+	return exitWith(!denied)
 }
 
 func (a *app) tellVerdict(v *penstock.Verdict) error {

@@ -45,16 +45,16 @@ not be checked. With --strict, warnings and unknown checks also exit with 1.`,
 			}
 			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags())})
 			report := doctor.Run(c.Context(), doctor.Options{Config: conf, Invalid: err, Timeout: timeout, Version: buildinfo.Read().Version})
-			if err := a.writeReport(report); err != nil {
+			if !a.json() {
+				report.Print(a.stdout, a.colour)
+			} else if err := a.writeJSON(report); err != nil {
 				return err
 			}
-			switch report.Outcome(strict) {
-			case doctor.Incomplete:
-				return &exit{exitFailed, nil}
-			case doctor.Unhealthy:
-				return exitWithNo(nil)
+			outcome := report.Outcome(strict)
+			if outcome == doctor.Incomplete {
+				return failed(nil)
 			}
-			return nil
+			return exitWith(outcome == doctor.Healthy)
 		},
 	}
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
@@ -62,12 +62,4 @@ not be checked. With --strict, warnings and unknown checks also exit with 1.`,
 	c.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "timeout of each connection and each check")
 	config.AddFlags(c.Flags())
 	return c
-}
-
-func (a *app) writeReport(r *doctor.Report) error {
-	if a.json() {
-		return a.writeJSON(r)
-	}
-	r.Print(a.stdout, a.colour)
-	return nil
 }

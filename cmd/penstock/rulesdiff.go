@@ -105,8 +105,5 @@ func (a *app) tellDiff(d *rulediff.Diff, textToo bool) error {
 			fmt.Fprintf(a.stdout, "\n%s", d.Text)
 		}
 	}
-	if !d.Same {
-		return exitWithNo(nil)
-	}
-	return nil
+	return exitWith(d.Same)
 }

@@ -107,8 +107,5 @@ func (a *app) tellValidation(found *validation) error {
 		}
 		fmt.Fprintln(a.stderr, summary)
 	}
-	if !found.Valid {
-		return exitWithNo(nil)
-	}
-	return nil
+	return exitWith(found.Valid)
 }

@@ -145,10 +145,7 @@ func (a *app) writeRehearsal(warnings []string, found *doctor.Rehearsal, err err
 	if err := a.writeJSON(told); err != nil {
 		return err
 	}
-	if err != nil {
-		return exitWithNo(nil)
-	}
-	return nil
+	return exitWith(told.OK)
 }
 
 // flatten returns the errors that were joined.
