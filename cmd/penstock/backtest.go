@@ -69,15 +69,8 @@ Exit status: 0 if the logs were replayed, whatever the rules deny.`,
 }
 
 func (a *app) backtestRules(ctx context.Context, path string) (backtest.Document, error) {
-	files, err := a.readRules(ctx, path)
-	if err != nil {
-		return backtest.Document{}, err
-	}
-	snapshot, _, err := rules.CompileFiles(files, rules.Options{})
-	if err != nil {
-		return backtest.Document{}, exitWithNo(err)
-	}
-	return backtest.Document{Name: path, Rules: snapshot}, nil
+	snapshot, err := a.compileRules(ctx, path)
+	return backtest.Document{Name: path, Rules: snapshot}, err
 }
 
 // An entitlementMap is numbers of limits by attribute, value and name.

@@ -82,11 +82,7 @@ func (f *originFlags) compile(ctx context.Context, a *app) (*rules.Snapshot, err
 	if err != nil {
 		return nil, err
 	}
-	snapshot, _, err := rules.CompileFiles(files, rules.Options{Version: version})
-	if err != nil {
-		return nil, exitWithNo(err)
-	}
-	return snapshot, nil
+	return compile(files, rules.Options{Version: version})
 }
 
 func (f *originFlags) read(ctx context.Context, a *app) ([]rules.File, int64, error) {

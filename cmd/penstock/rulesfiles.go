@@ -58,6 +58,23 @@ func (a *app) readDocument(ctx context.Context, path string) (rules.File, error)
 	return files[0], nil
 }
 
+// compileRules reads and compiles rules for which a command needs no warnings.
+func (a *app) compileRules(ctx context.Context, path string) (*rules.Snapshot, error) {
+	files, err := a.readRules(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return compile(files, rules.Options{})
+}
+
+func compile(files []rules.File, o rules.Options) (*rules.Snapshot, error) {
+	snapshot, _, err := rules.CompileFiles(files, o)
+	if err != nil {
+		return nil, exitWithNo(err)
+	}
+	return snapshot, nil
+}
+
 func (a *app) readStdin() ([]rules.File, error) {
 	data, err := io.ReadAll(io.LimitReader(a.stdin, rules.MaxDocument+1))
 	if err != nil {

@@ -214,15 +214,6 @@ func (a *app) rulesOf(ctx context.Context, path string, fixture *ruletest.Fixtur
 	return snapshot, err
 }
 
-func (a *app) compileRules(ctx context.Context, path string) (*rules.Snapshot, error) {
-	files, err := a.readRules(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	snapshot, _, err := rules.CompileFiles(files, rules.Options{})
-	return snapshot, err
-}
-
 func (a *app) tellTested(file testedFile, verbose bool) {
 	for _, p := range file.Problems {
 		fmt.Fprintln(a.stdout, p)
