@@ -96,8 +96,7 @@ func stateOf(k *admin.KeyState, now time.Time) clientState {
 			continue
 		}
 		if s.State = overLimit; l.ResetAfter != nil {
-			until := now.Add(time.Duration(*l.ResetAfter) * time.Millisecond).UTC().Round(time.Second)
-			s.Until = &until
+			s.Until = new(now.Add(time.Duration(*l.ResetAfter) * time.Millisecond).UTC().Round(time.Second))
 		}
 	}
 	if k.BannedUntil != nil {

@@ -132,8 +132,7 @@ func (a *app) dryApply(ctx context.Context, file rules.File, flags *changeFlags)
 		if current, err = flags.expected(ctx, base); err != nil {
 			return a.tellRefused(err, warnings)
 		}
-		shown := shownVersion(current)
-		result.Version = &shown
+		result.Version = new(shownVersion(current))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return answered(err)
 	}
@@ -165,8 +164,7 @@ func changesBetween(ctx context.Context, current ruledb.Version, file rules.File
 
 // tellUnchanged publishes the current rules again, in case that failed the last time.
 func (a *app) tellUnchanged(ctx context.Context, base *rulebase, current ruledb.Version) error {
-	shown := shownVersion(current)
-	result := changeResult{Applied: true, Version: &shown}
+	result := changeResult{Applied: true, Version: new(shownVersion(current))}
 	if base.redis != nil {
 		err := base.redis.Publish(ctx, current.Text())
 		if base.publishError(err) != nil {
@@ -180,8 +178,7 @@ func (a *app) tellUnchanged(ctx context.Context, base *rulebase, current ruledb.
 }
 
 func (a *app) tellApplied(ctx context.Context, base *rulebase, before ruledb.Version, applied ruleservice.ApplyResult) error {
-	shown := shownVersion(applied.Version)
-	result := changeResult{Applied: true, Version: &shown, Changes: changesBetween(ctx, before, documentOf(applied.Version)), Problems: applied.Warnings}
+	result := changeResult{Applied: true, Version: new(shownVersion(applied.Version)), Changes: changesBetween(ctx, before, documentOf(applied.Version)), Problems: applied.Warnings}
 	if base.redis != nil && applied.PublishErr == nil {
 		result.Published = base.redis.String()
 	}
@@ -235,8 +232,7 @@ func (a *app) tellMistakes(problems rules.Problems) error {
 // tellConflict prints what others changed.
 func (a *app) tellConflict(c *ruledb.Conflict) error {
 	if a.json() {
-		shown := shownVersion(c.Current)
-		return errors.Join(a.writeJSON(changeResult{Version: &shown, Conflict: c.Error(), Diff: c.Diff()}), exitWithNo(nil))
+		return errors.Join(a.writeJSON(changeResult{Version: new(shownVersion(c.Current)), Conflict: c.Error(), Diff: c.Diff()}), exitWithNo(nil))
 	}
 	fmt.Fprint(a.stdout, c.Diff())
 	return exitWithNo(c)

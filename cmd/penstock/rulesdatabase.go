@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,16 +98,11 @@ func (a *app) openRules(ctx context.Context, f *databaseFlags, create bool) (*ru
 
 // rulesConfig returns the part of the configuration that says where rules are.
 func (a *app) rulesConfig(f *databaseFlags) (*config.Config, error) {
-	var flags []config.Flag
-	if f.database != "" {
-		flags = append(flags, config.Flag{Name: "--database", Key: "rules.database", Value: f.database})
-	}
-	if f.file != "" {
-		flags = append(flags, config.Flag{Name: "--database-file", Key: "rules.database_file", Value: f.file})
-	}
-	if f.redis != "" {
-		flags = append(flags, config.Flag{Name: "--redis", Key: "store.redis.addresses", Value: f.redis})
-	}
+	flags := slices.DeleteFunc([]config.Flag{
+		{Name: "--database", Key: "rules.database", Value: f.database},
+		{Name: "--database-file", Key: "rules.database_file", Value: f.file},
+		{Name: "--redis", Key: "store.redis.addresses", Value: f.redis},
+	}, func(flag config.Flag) bool { return flag.Value == "" })
 	conf, err := config.LoadRules(config.Sources{File: f.config, Env: a.env, Flags: flags})
 	a.warn(conf.Warnings...)
 	return conf, err
