@@ -41,6 +41,7 @@ type benchFlags struct {
 	tls        bool
 	limit      limitFlags
 	algorithm  string
+	parsed     penstock.Limit // of limit and algorithm
 }
 
 // benchKinds are the targets that load can be sent to.
@@ -136,9 +137,10 @@ func (f *benchFlags) prepare(c *cobra.Command, kind string) error {
 	if err != nil {
 		return err
 	}
+	f.parsed = limits[0]
 	named := slices.ContainsFunc([]string{"limit", "window", "algorithm"}, func(name string) bool { return c.Flags().Changed(name) })
 	if named || kind == "redis" || kind == "memory" {
-		l := limits[0]
+		l := &f.parsed
 		f.load.Limit = &loadgen.Limit{Algorithm: l.Algorithm, Count: l.Count, Window: l.Window, Burst: l.Burst}
 	}
 	if err := f.load.Validate(); err != nil {
@@ -306,11 +308,7 @@ func (f *benchFlags) gateway(address string) (loadgen.Target, func(), error) {
 
 // store returns a target that asks a store, under the limit of the flags.
 func (f *benchFlags) store(store penstock.Store, end func()) (loadgen.Target, func(), error) {
-	limits, err := f.limit.parseAll([]string{f.algorithm})
-	if err != nil {
-		return nil, nil, err
-	}
-	limiter, err := penstock.New(store, limits[0], penstock.WithName("bench"))
+	limiter, err := penstock.New(store, f.parsed, penstock.WithName("bench"))
 	if err != nil {
 		end()
 		return nil, nil, err
