@@ -27,10 +27,7 @@ the program's commit.`,
 				return err
 			}
 			c.Root().InitDefaultCompletionCmd()
-			if err := manpage.Write(c.Root(), args[0], buildinfo.Read().Version, date); err != nil {
-				return failed(err)
-			}
-			return nil
+			return manpage.Write(c.Root(), args[0], buildinfo.Read().Version, date)
 		},
 	}
 }

@@ -208,32 +208,25 @@ func (a *app) tellChanged(result *changeResult, summary string) error {
 	return nil
 }
 
-// tellRefused prints why nothing was saved.
+// tellRefused prints why nothing was saved: mistakes in the rules, or what others changed.
 func (a *app) tellRefused(err error, warnings rules.Problems) error {
 	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
-		return a.tellMistakes(append(mistakes, warnings...))
+		problems := append(mistakes, warnings...)
+		if a.json() {
+			return errors.Join(a.writeJSON(changeResult{Problems: problems}), exitWithNo(nil))
+		}
+		for _, p := range problems {
+			fmt.Fprintln(a.stderr, p)
+		}
+		return exitWithNo(errors.New("the rules are invalid and were not saved"))
 	}
-	if conflict, ok := errors.AsType[*ruledb.Conflict](err); ok {
-		return a.tellConflict(conflict)
+	conflict, ok := errors.AsType[*ruledb.Conflict](err)
+	if !ok {
+		return answered(err)
 	}
-	return answered(err)
-}
-
-func (a *app) tellMistakes(problems rules.Problems) error {
 	if a.json() {
-		return errors.Join(a.writeJSON(changeResult{Problems: problems}), exitWithNo(nil))
+		return errors.Join(a.writeJSON(changeResult{Version: new(shownVersion(conflict.Current)), Conflict: conflict.Error(), Diff: conflict.Diff()}), exitWithNo(nil))
 	}
-	for _, p := range problems {
-		fmt.Fprintln(a.stderr, p)
-	}
-	return exitWithNo(errors.New("the rules are invalid and were not saved"))
-}
-
-// tellConflict prints what others changed.
-func (a *app) tellConflict(c *ruledb.Conflict) error {
-	if a.json() {
-		return errors.Join(a.writeJSON(changeResult{Version: new(shownVersion(c.Current)), Conflict: c.Error(), Diff: c.Diff()}), exitWithNo(nil))
-	}
-	fmt.Fprint(a.stdout, c.Diff())
-	return exitWithNo(c)
+	fmt.Fprint(a.stdout, conflict.Diff())
+	return exitWithNo(conflict)
 }
