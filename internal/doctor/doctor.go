@@ -30,7 +30,10 @@ func Run(ctx context.Context, o Options) *Report {
 		return &d.Report
 	}
 	d.begin("this machine")
-	d.examineMachine()
+	d.examineDataDir()
+	d.examineOpenFiles()
+	d.examineListeners()
+	d.examineProxies()
 	d.begin("rules")
 	found := d.examineRules(ctx)
 	d.begin("store")

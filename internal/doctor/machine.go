@@ -11,14 +11,6 @@ import (
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
-// examineMachine checks what the server needs from its machine.
-func (d *doctor) examineMachine() {
-	d.examineDataDir()
-	d.examineOpenFiles()
-	d.examineListeners()
-	d.examineProxies()
-}
-
 func (d *doctor) examineDataDir() {
 	dir := d.Config.DataDir
 	file, err := os.CreateTemp(dir, ".doctor-*")

@@ -107,11 +107,11 @@ func (r *Report) count(l level) (n int) {
 	return n
 }
 
-var marks = map[level]struct{ sign, colour string }{
-	levelOK:      {"✓", "\x1b[32m"},
-	levelWarn:    {"!", "\x1b[33m"},
-	levelFail:    {"✗", "\x1b[31m"},
-	levelUnknown: {"?", "\x1b[36m"},
+var marks = map[level]struct{ sign, colour, summary string }{
+	levelOK:      {"✓", "\x1b[32m", "ok"},
+	levelWarn:    {"!", "\x1b[33m", "warnings"},
+	levelFail:    {"✗", "\x1b[31m", "failed"},
+	levelUnknown: {"?", "\x1b[36m", "unknown"},
 }
 
 // Print writes the report for people: each finding under its heading, with what to do about it.
@@ -137,12 +137,9 @@ func (r *Report) Print(w io.Writer, colour bool) {
 		}
 	}
 	var sums []string
-	for _, s := range []struct {
-		level level
-		text  string
-	}{{levelFail, "failed"}, {levelWarn, "warnings"}, {levelUnknown, "unknown"}, {levelOK, "ok"}} {
-		if n := r.count(s.level); n > 0 {
-			sums = append(sums, fmt.Sprintf("%d %s", n, s.text))
+	for _, l := range []level{levelFail, levelWarn, levelUnknown, levelOK} {
+		if n := r.count(l); n > 0 {
+			sums = append(sums, fmt.Sprintf("%d %s", n, marks[l].summary))
 		}
 	}
 	fmt.Fprintf(w, "%s\n", strings.Join(sums, ", "))
