@@ -41,7 +41,7 @@ func (c *Chart) text(w io.Writer) {
 			fmt.Fprintf(w, "  %s\n", l.Name)
 		}
 		values := resample(l.Values, textWidth)
-		_, high := bounds([]Line{{Values: values}})
+		high := highest(Line{Values: values})
 		if high == 0 {
 			fmt.Fprintln(w, "  0 throughout")
 			continue
@@ -79,25 +79,24 @@ func resample(values []float64, n int) []float64 {
 	for i := range out {
 		from := i * len(values) / n
 		to := max(from+1, (i+1)*len(values)/n)
-		for j := from; j < min(to, len(values)); j++ {
-			out[i] = max(out[i], values[j])
-		}
+		out[i] = highest(Line{Values: values[from:min(to, len(values))]})
 	}
 	return out
 }
 
-func bounds(lines []Line) (low, high float64) {
+// highest returns the highest value, or 0 if all are negative.
+func highest(lines ...Line) (high float64) {
 	for _, l := range lines {
 		for _, v := range l.Values {
-			low, high = min(low, v), max(high, v)
+			high = max(high, v)
 		}
 	}
-	return low, high
+	return high
 }
 
 // SVG writes the chart as a self-contained image.
 func (c *Chart) SVG(w io.Writer) {
-	_, high := bounds(c.Lines)
+	high := highest(c.Lines...)
 	step := tick(high)
 	top := max(step, math.Ceil(high/step-1e-9)*step)
 	x := func(i, n int) float64 { return left + float64(i)*(svgWidth-left-right)/float64(max(1, n-1)) }
