@@ -291,12 +291,9 @@ func isHTTP(text string) bool {
 }
 
 func (l *loader) checkTLS() {
-	admin := l.config.Admin.TLS
 	l.checkServerTLS("gateway.tls", l.config.Gateway.TLS)
 	l.checkServerTLS("grpc.tls", l.config.GRPC.TLS)
-	if (admin.Certificate == "") != (admin.Key == "") {
-		l.reportUnusable("admin.tls", "certificate and key must be set together")
-	}
+	l.checkServerTLS("admin.tls", l.config.Admin.TLS.Server())
 	for _, path := range []string{"gateway.tls.key", "grpc.tls.key", "admin.tls.key", "store.redis.tls.key", "store.redis_per_second.tls.key", "rules.xds.tls.key"} {
 		l.checkMode(path, l.settings[path].value.String())
 	}

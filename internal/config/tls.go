@@ -6,6 +6,9 @@ import (
 	"fmt"
 )
 
+// Server returns the settings that a listener without client certificates needs.
+func (t AdminTLS) Server() ServerTLS { return ServerTLS{Certificate: t.Certificate, Key: t.Key} }
+
 // Load returns the TLS configuration, or nil if TLS is off.
 func (t *ClientTLS) Load() (*tls.Config, error) {
 	if !t.Enabled {

@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/console"
-	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/memstore"
 )
@@ -21,7 +20,7 @@ func (s *Server) openAdmin(context.Context) error {
 	if s.config.Listen.Admin == "" {
 		return nil
 	}
-	certificates, err := s.adminCertificates()
+	certificates, err := s.certificates("admin", s.config.Admin.TLS.Server())
 	if err != nil {
 		return err
 	}
@@ -34,12 +33,6 @@ func (s *Server) openAdmin(context.Context) error {
 		server.TLSConfig = certificates.Config()
 	}
 	return nil
-}
-
-// adminCertificates returns the certificates of the admin API, or nil if TLS is off.
-func (s *Server) adminCertificates() (*listener.Certificates, error) {
-	t := s.config.Admin.TLS
-	return s.certificates("admin", config.ServerTLS{Certificate: t.Certificate, Key: t.Key})
 }
 
 func (s *Server) newAdmin() (http.Handler, error) {

@@ -43,6 +43,6 @@ func Rehearse(ctx context.Context, c *config.Config, snapshot *rules.Snapshot, c
 		errs = append(errs, s.openTokens(ctx))
 	}
 	errs = append(errs, s.eachServe(func(string, serve) {}))
-	_, err = s.adminCertificates()
+	_, err = s.certificates("admin", c.Admin.TLS.Server())
 	return errors.Join(append(errs, err)...)
 }
