@@ -146,13 +146,6 @@ func (l *loader) listSettings(section reflect.Value, prefix string) {
 	}
 }
 
-func (l *loader) oneof(path string) []string {
-	if s := l.settings[path]; s != nil {
-		return s.oneof
-	}
-	return nil
-}
-
 // layer reads one source. The origin of rules is one choice spread over several keys: a source that sets one of
 // them replaces the choice of earlier sources.
 func (l *loader) layer(read func()) {

@@ -125,7 +125,7 @@ func (l *loader) readList(name, place string, n *strictdoc.Node, into reflect.Va
 			l.readNode(name, item, element, below+".")
 			continue
 		}
-		l.settings[below] = &setting{path: below, oneof: l.oneof(path), value: element}
+		l.settings[below] = &setting{path: below, oneof: l.settings[path].oneof, value: element}
 		l.readNode(name, item, element, below)
 	}
 }
