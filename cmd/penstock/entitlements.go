@@ -88,16 +88,9 @@ func entitlementRows(all []admin.Entitlement) func(io.Writer) {
 	return func(table io.Writer) {
 		for i := range all {
 			e := &all[i]
-			fmt.Fprintf(table, "%s=%s\t%s\t%d\t%s\t%s\t%s\n", e.Attribute, spelling.Printable(e.Value), e.Limit, e.Number, untilText(e.Until), e.At.UTC().Format(time.RFC3339), e.Author)
+			fmt.Fprintf(table, "%s=%s\t%s\t%d\t%s\t%s\t%s\n", e.Attribute, spelling.Printable(e.Value), e.Limit, e.Number, timeOr(e.Until, "-"), e.At.UTC().Format(time.RFC3339), e.Author)
 		}
 	}
-}
-
-func untilText(until *time.Time) string {
-	if until == nil {
-		return "-"
-	}
-	return until.UTC().Format(time.RFC3339)
 }
 
 func newEntitlementsGetCommand(a *app) *cobra.Command {
@@ -133,7 +126,7 @@ func (a *app) tellTenant(view *admin.TenantView) error {
 			case l.Number.Source != "":
 				from += " " + l.Number.Source
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.Policy, l.Text, from, untilText(l.Number.Until))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.Policy, l.Text, from, timeOr(l.Number.Until, "-"))
 		}
 	})
 }

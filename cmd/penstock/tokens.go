@@ -37,12 +37,12 @@ func newTokensListCommand(a *app) *cobra.Command {
 	}, get("/v1/tokens"), func(found *admin.Tokens) error {
 		return a.writeTable("ID\tNAME\tUSER\tROLE\tSCOPES\tEXPIRES\tLAST USED", func(table io.Writer) {
 			for _, t := range found.Tokens {
-				expires := timeOrNever(t.Expires)
+				expires := timeOr(t.Expires, "never")
 				if t.Expired {
 					expires += " (expired)"
 				}
 				fmt.Fprintf(table, "%s\t%s\t%s\t%v\t%s\t%s\t%s\n", t.ID, t.Name, cmp.Or(t.User, "-"), t.Role,
-					cmp.Or(strings.Join(t.Scopes, ","), "all"), expires, timeOrNever(t.Used))
+					cmp.Or(strings.Join(t.Scopes, ","), "all"), expires, timeOr(t.Used, "never"))
 			}
 		})
 	})

@@ -45,15 +45,16 @@ func newUsersListCommand(a *app) *cobra.Command {
 	}, get("/v1/users"), func(found *admin.Users) error {
 		return a.writeTable("NAME\tROLE\tCREATED\tLAST LOGIN", func(table io.Writer) {
 			for _, u := range found.Users {
-				fmt.Fprintf(table, "%s\t%v\t%s\t%s\n", u.Name, u.Role, u.Created.UTC().Format(time.RFC3339), timeOrNever(u.Login))
+				fmt.Fprintf(table, "%s\t%v\t%s\t%s\n", u.Name, u.Role, u.Created.UTC().Format(time.RFC3339), timeOr(u.Login, "never"))
 			}
 		})
 	})
 }
 
-func timeOrNever(t *time.Time) string {
+// timeOr formats a time, or says that there is none.
+func timeOr(t *time.Time, none string) string {
 	if t == nil {
-		return "never"
+		return none
 	}
 	return t.UTC().Format(time.RFC3339)
 }
