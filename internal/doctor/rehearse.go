@@ -34,14 +34,13 @@ type Rehearsal struct {
 // changes nothing. It uses the network only if connect is set.
 func Rehearse(ctx context.Context, c *config.Config, connect bool) (*Rehearsal, error) {
 	upstreams := c.Upstreams // rehearsing a demo adds one
-	found, errs := rehearseRules(ctx, c, connect)
-	errs = append(errs, rehearseDataDir(c), server.Rehearse(ctx, c, found.snapshot, connect))
+	r := &Rehearsal{}
+	snapshot, errs := r.rehearseRules(ctx, c, connect)
+	errs = append(errs, rehearseDataDir(c), server.Rehearse(ctx, c, snapshot, connect))
 	if connect {
 		errs = append(errs, connectStore(ctx, c)...)
 		errs = append(errs, connectUpstreams(ctx, upstreams)...)
-	}
-	r := &Rehearsal{Summary: found.summary, Warnings: found.warnings}
-	if !connect {
+	} else {
 		r.Unchecked = remoteParts(c, upstreams)
 	}
 	return r, errors.Join(errs...)
@@ -68,37 +67,31 @@ func hasRemoteRules(c *config.Config) bool {
 	return c.Rules.Redis || c.Rules.XDS.Server != "" || c.Rules.Database != "" && !strings.HasPrefix(string(c.Rules.Database), "sqlite:")
 }
 
-// rehearsedRules are the rules that a start would serve.
-type rehearsedRules struct {
-	snapshot *rules.Snapshot // nil: none, or not read
-	summary  string
-	warnings []string
-}
-
-// rehearseRules reads and compiles the rules.
-func rehearseRules(ctx context.Context, c *config.Config, connect bool) (found rehearsedRules, errs []error) {
+// rehearseRules reads and compiles the rules that a start would serve. They are nil if there are none, or if they are
+// not read.
+func (r *Rehearsal) rehearseRules(ctx context.Context, c *config.Config, connect bool) (found *rules.Snapshot, errs []error) {
 	if hasRemoteRules(c) && !connect {
-		found.summary = "configuration"
-		return found, nil
+		r.Summary = "configuration"
+		return nil, nil
 	}
 	d := &doctor{Options: Options{Config: c, Timeout: connectTimeout}}
-	_, _, found.snapshot = d.readRules(ctx)
+	_, _, found = d.readRules(ctx)
 	for _, f := range d.findings {
 		switch f.Level {
 		case levelFail:
 			errs = append(errs, fmt.Errorf("rules: %s", f.Text))
 		case levelWarn:
-			if c.Demo && found.snapshot == nil {
+			if c.Demo && found == nil {
 				continue // the start saves the sample rules
 			}
-			found.warnings = append(found.warnings, "rules: "+f.Text)
+			r.Warnings = append(r.Warnings, "rules: "+f.Text)
 		}
 	}
 	n := 0
-	if found.snapshot != nil {
-		n = len(found.snapshot.Rules)
+	if found != nil {
+		n = len(found.Rules)
 	}
-	found.summary = "configuration and " + spelling.Count(n, "rule")
+	r.Summary = "configuration and " + spelling.Count(n, "rule")
 	return found, errs
 }
 
