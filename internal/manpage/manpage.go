@@ -73,14 +73,11 @@ func page(c *cobra.Command, version string, date time.Time) string {
 			}
 		}
 		slices.Sort(related)
-		b.WriteString(".SH SEE ALSO\n")
 		for i, r := range related {
-			if i > 0 {
-				b.WriteString(",\n")
-			}
-			fmt.Fprintf(&b, "\\fB%s\\fP(1)", escape(r))
+			related[i] = fmt.Sprintf("\\fB%s\\fP(1)", escape(r))
 		}
-		b.WriteByte('\n')
+		b.WriteString(".SH SEE ALSO\n")
+		b.WriteString(strings.Join(related, ",\n") + "\n")
 	}
 	return b.String()
 }
