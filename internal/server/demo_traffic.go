@@ -148,11 +148,9 @@ func (d *demoTraffic) call(ctx context.Context, c *demoCall) {
 	status, err := d.send(ctx, c)
 	switch {
 	case ctx.Err() != nil: // it was turned off
-	case err != nil:
-		d.failed.Add(1)
-	case status == http.StatusTooManyRequests:
+	case err == nil && status == http.StatusTooManyRequests:
 		d.denied.Add(1)
-	case status < http.StatusBadRequest:
+	case err == nil && status < http.StatusBadRequest:
 		d.allowed.Add(1)
 	default:
 		d.failed.Add(1)
