@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/telemetry"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -28,9 +29,11 @@ func Rehearse(ctx context.Context, c *config.Config, snapshot *rules.Snapshot, c
 			return err
 		}
 	}
-	if s.decider, err = engine.New(engine.Options{Store: store, Rules: engine.Fixed(snapshot)}); err != nil {
+	decides, err := engine.New(engine.Options{Store: store, Rules: engine.Fixed(snapshot)})
+	if err != nil {
 		return err
 	}
+	s.decider = &telemetry.Decider{Engine: decides} // without metrics: nothing is decided here
 	var errs []error
 	if c.HasRedis() {
 		redis, err := c.Store.Redis.Options()

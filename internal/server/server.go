@@ -54,7 +54,7 @@ type Server struct {
 	blocks    *blocks.Set                                   // keys that operators have blocked
 	members   *membership.Members                           // the nodes that share the limits
 	engine    atomic.Pointer[engine.Engine]                 // atomic, because membership reports start before it is set
-	decider   decider                                       // the engine, with timing
+	decider   *telemetry.Decider                            // the engine, with timing
 	claims    func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
 	gateway   *gateway.Gateway                              // nil: off
 	bodies    *bodyWarnings

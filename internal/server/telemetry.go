@@ -6,29 +6,11 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/attribute"
-	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/internal/telemetry"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/redisstore"
-	"github.com/penstock-io/penstock/rules"
 )
-
-// A decider is what the listeners use to decide: the engine, with timing.
-type decider interface {
-	penstock.Decider
-	penstock.Concluder
-	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
-	DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
-	DecideParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
-	PeekParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
-	Refund(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error
-	RefundPart(ctx context.Context, s *rules.Snapshot, part *engine.Part)
-	Sources() []attribute.Source
-	ReadsBody(c *penstock.Call) bool
-}
 
 // lastSpans is how long a shutdown waits for traces to be sent.
 const lastSpans = 2 * time.Second
