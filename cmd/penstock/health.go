@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -68,17 +67,9 @@ func healthAddress(c *config.Config) (string, error) {
 		if address == "" {
 			continue
 		}
-		host, port, err := net.SplitHostPort(address)
-		if err != nil || port == "0" {
-			continue
+		if _, port, err := net.SplitHostPort(address); err == nil && port != "0" {
+			return config.Local(address), nil
 		}
-		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-			host = "127.0.0.1"
-			if ip.Is6() {
-				host = "::1"
-			}
-		}
-		return net.JoinHostPort(host, port), nil
 	}
 	return "", fmt.Errorf("no listener serves /readyz at a known port: listen.health is %q, listen.http %q, listen.admin %q; set listen.health, or use --url", c.Listen.Health, c.Listen.HTTP, c.Listen.Admin)
 }

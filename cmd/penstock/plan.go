@@ -120,7 +120,7 @@ func (f *planFlags) list(in *plan.Input) []amountFlag {
 // fill copies the flags to the input.
 func (f *planFlags) fill(ctx context.Context, a *app, in *plan.Input) error {
 	for _, flag := range f.list(in) {
-		n, err := parseAmount(*f.amounts[flag.name])
+		n, err := parseAmount(*f.amounts[flag.name], strings.HasSuffix(flag.byDefault, "B"))
 		if err != nil {
 			return misused("--%s: %v", flag.name, err)
 		}
@@ -142,7 +142,7 @@ func (f *planFlags) fill(ctx context.Context, a *app, in *plan.Input) error {
 	if err := algorithm.UnmarshalText([]byte(f.algorithm)); err != nil || algorithm == penstock.Concurrency {
 		return misused("--algorithm %q is not one that counts over time: fixed_window, sliding_window_log, sliding_window_counter, token_bucket or leaky_bucket", f.algorithm)
 	}
-	types, err := parseAmount(f.types)
+	types, err := parseAmount(f.types, false)
 	if err != nil {
 		return misused("--request-types: %v", err)
 	}
@@ -199,12 +199,11 @@ func (f *planFlags) fromLog(ctx context.Context, a *app, in *plan.Input) error {
 	return nil
 }
 
-// parseAmount reads 500M, 2G, 1KB, 0.5.
-func parseAmount(text string) (float64, error) {
-	number := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(text, " ", "")), "B")
-	billion := strings.HasSuffix(strings.ToUpper(text), "B") && number != "" && number[len(number)-1] >= '0' && number[len(number)-1] <= '9'
+// parseAmount reads 500M, 2G, 1KB, 0.5. A B after digits means bytes if the amount is in bytes, otherwise billions.
+func parseAmount(text string, inBytes bool) (float64, error) {
+	number, hasB := strings.CutSuffix(strings.ToUpper(strings.ReplaceAll(text, " ", "")), "B")
 	scale := 1.0
-	if billion {
+	if hasB && !inBytes && number != "" && number[len(number)-1] >= '0' && number[len(number)-1] <= '9' {
 		scale = 1e9
 	}
 	if i := strings.IndexAny(number, "KMGT"); i >= 0 && i == len(number)-1 {

@@ -112,7 +112,7 @@ func (f *limitFlags) parseAll(algorithms []string) (limits []penstock.Limit, err
 }
 
 func parseWhole(flag, text string) (int64, error) {
-	n, err := parseAmount(text)
+	n, err := parseAmount(text, false)
 	if err == nil && n != float64(int64(n)) {
 		err = fmt.Errorf("%q is not a whole number", text)
 	}

@@ -125,6 +125,22 @@ func IsLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
+// Local returns the address at which this machine reaches a listener: one on all interfaces is on loopback, too.
+func Local(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && ip.IsUnspecified() && ip.Is6():
+		host = "::1"
+	case host == "", err == nil && ip.IsUnspecified():
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
 func (l *loader) checkUpstreams() {
 	c := l.config
 	if c.Listen.Gateway != "" && len(c.Upstreams) == 0 && !c.Demo {

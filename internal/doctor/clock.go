@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -47,8 +48,8 @@ func (d *doctor) examineClocks(masters []*redisServer) {
 	if len(timed) < 2 {
 		return
 	}
-	first := slices.MinFunc(timed, func(a, b *redisServer) int { return int(a.skew - b.skew) })
-	last := slices.MaxFunc(timed, func(a, b *redisServer) int { return int(a.skew - b.skew) })
+	first := slices.MinFunc(timed, func(a, b *redisServer) int { return cmp.Compare(a.skew, b.skew) })
+	last := slices.MaxFunc(timed, func(a, b *redisServer) int { return cmp.Compare(a.skew, b.skew) })
 	if apart := last.skew - first.skew; apart >= muchSkew {
 		d.warn("clocks", "a time service (NTP) on all of them", "%s is %s ahead of %s: windows of the same client start at different times, and a failover moves them",
 			last.address, span(apart), first.address)

@@ -9,12 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"syscall"
 
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules/live"
 )
@@ -79,7 +78,7 @@ func (d *doctor) askStatus(ctx context.Context) (*admin.Status, error) {
 		}
 		scheme, transport.TLSClientConfig = "https", onlyFrom(own.Certificate[0])
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+reachable(d.Config.Listen.Admin)+"/v1/status", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+config.Local(d.Config.Listen.Admin)+"/v1/status", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -112,16 +111,4 @@ func onlyFrom(certificate []byte) *tls.Config {
 			return nil
 		},
 	}
-}
-
-// reachable converts a listen address to one to connect to.
-func reachable(listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return listen
-	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
 }

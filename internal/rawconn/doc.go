@@ -1,2 +1,3 @@
-// Package rawconn reads and writes connections by raw system calls, which takes less processor time than the net package.
+// Package rawconn reads and writes connections by raw system calls, which takes less processor time than the net
+// package.
 package rawconn

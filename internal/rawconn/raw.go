@@ -15,5 +15,6 @@ func rawOf(c net.Conn) syscall.RawConn {
 	return nil
 }
 
-// Raw returns the socket of the connection, or nil if it is not a socket: it is then read and written by its own methods.
+// Raw returns the socket of the connection, or nil if it is not a socket: it is then read and written by its own
+// methods.
 func (s *Socket) Raw() syscall.RawConn { return s.raw }
