@@ -2,10 +2,8 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/penstock-io/penstock/internal/password"
 	"github.com/penstock-io/penstock/internal/ruledb"
@@ -13,10 +11,7 @@ import (
 
 // A hash takes a processor and much memory, on a node that decides requests at the same time. So few are made
 // concurrently, and few requests wait for that.
-const (
-	maxHashWaiting = 16
-	hashWait       = 10 * time.Second
-)
+const maxHashWaiting = 16
 
 // hashTurns bounds the hashing of passwords.
 type hashTurns struct{ running, waiting chan struct{} }
@@ -27,15 +22,7 @@ func newHashTurns() *hashTurns {
 
 // begin waits for a turn. The caller must call end.
 func (t *hashTurns) begin(ctx context.Context) (end func(), err error) {
-	select {
-	case t.waiting <- struct{}{}:
-		defer func() { <-t.waiting }()
-	default:
-		return nil, busy(fmt.Sprintf("%d passwords are waiting to be checked", maxHashWaiting))
-	}
-	ctx, cancel := context.WithTimeout(ctx, hashWait)
-	defer cancel()
-	return acquire(ctx, t.running)
+	return queue(ctx, t.waiting, "%d passwords are waiting to be checked", t.running)
 }
 
 // wrongPassword does not say whether there is such a user.
