@@ -110,18 +110,11 @@ const maxFindings = 50
 
 // targets compares the measurements with the targets of the service.
 func targets(s *fleet.Stats, usual *baseline) []Target {
-	script := Target{Name: "script p99", Unit: "ms", Target: 5, Alert: 10, Baseline: usual.store}
+	script := Target{Name: "script p99", Unit: "ms", Value: p99(s.Store), Target: 5, Alert: 10, Baseline: usual.store}
 	errors := Target{Name: "script errors", Unit: "%", Target: 0.1, Alert: 1}
-	decision := Target{Name: "decision p99", Unit: "ms", Target: 2, Alert: 2, Baseline: usual.decision}
-	if s.Store.Count() > 0 {
-		script.Value = milli(s.Store.Percentile(99))
-	}
+	decision := Target{Name: "decision p99", Unit: "ms", Value: p99(s.Decisions), Target: 2, Alert: 2, Baseline: usual.decision}
 	if n := s.StoreTotal.Operations; n > 0 {
-		share := 100 * float64(s.StoreTotal.Failed) / float64(n)
-		errors.Value = &share
-	}
-	if s.Decisions.Count() > 0 {
-		decision.Value = milli(s.Decisions.Percentile(99))
+		errors.Value = new(100 * float64(s.StoreTotal.Failed) / float64(n))
 	}
 	// Decisions that have always been slower than the target are only a warning. They fail if they have become twice
 	// as slow as usual.
@@ -135,9 +128,12 @@ func targets(s *fleet.Stats, usual *baseline) []Target {
 	return all
 }
 
-func milli(d time.Duration) *float64 {
-	ms := float64(d.Microseconds()) / 1000
-	return &ms
+// p99 returns milliseconds; nil: nothing was measured.
+func p99(times traffic.Times) *float64 {
+	if times.Count() == 0 {
+		return nil
+	}
+	return new(float64(times.Percentile(99).Microseconds()) / 1000)
 }
 
 func (t *Target) state() string {
@@ -172,27 +168,23 @@ func targetFindings(all []Target) (found []Finding) {
 }
 
 func statusFindings(s *Status) (found []Finding) {
-	if !s.Store.Connected {
-		found = append(found, Finding{Severity: critical, Kind: "store", Alert: "PenstockStoreDown", Node: s.Node,
-			Text: "The store is unavailable: " + s.Store.Error, Action: Action{"Check the store; penstock doctor finds the cause", "/system"}})
-	}
-	if s.Rules.Refused != "" {
-		found = append(found, Finding{Severity: critical, Kind: "rules_refused", Node: s.Node,
-			Text: "Newer rules are refused: " + s.Rules.Refused, Action: Action{"Correct the rules, or roll back", "/rules/edit"}})
-	}
-	if s.Rules.Error != "" {
-		found = append(found, Finding{Severity: warning, Kind: "rules_stale", Node: s.Node,
-			Text: "The rules cannot be read; the last valid ones are in use: " + s.Rules.Error, Action: Action{"Check where the rules come from", "/system"}})
-	}
-	if s.Rules.FromCopy {
-		found = append(found, Finding{Severity: warning, Kind: "rules_copy", Node: s.Node,
-			Text: "The rules are a local copy, because their source could not be read", Action: Action{"Check where the rules come from", "/system"}})
-	}
-	for _, u := range s.Upstreams {
-		if !u.Up {
-			found = append(found, Finding{Severity: critical, Kind: "upstream", Node: s.Node,
-				Text: "The upstream server " + u.URL + " is unhealthy", Action: Action{"Check the upstream server", "/system"}})
+	add := func(is bool, f Finding) {
+		if is {
+			f.Node = s.Node
+			found = append(found, f)
 		}
+	}
+	add(!s.Store.Connected, Finding{Severity: critical, Kind: "store", Alert: "PenstockStoreDown",
+		Text: "The store is unavailable: " + s.Store.Error, Action: Action{"Check the store; penstock doctor finds the cause", "/system"}})
+	add(s.Rules.Refused != "", Finding{Severity: critical, Kind: "rules_refused",
+		Text: "Newer rules are refused: " + s.Rules.Refused, Action: Action{"Correct the rules, or roll back", "/rules/edit"}})
+	add(s.Rules.Error != "", Finding{Severity: warning, Kind: "rules_stale",
+		Text: "The rules cannot be read; the last valid ones are in use: " + s.Rules.Error, Action: Action{"Check where the rules come from", "/system"}})
+	add(s.Rules.FromCopy, Finding{Severity: warning, Kind: "rules_copy",
+		Text: "The rules are a local copy, because their source could not be read", Action: Action{"Check where the rules come from", "/system"}})
+	for _, u := range s.Upstreams {
+		add(!u.Up, Finding{Severity: critical, Kind: "upstream",
+			Text: "The upstream server " + u.URL + " is unhealthy", Action: Action{"Check the upstream server", "/system"}})
 	}
 	return found
 }
@@ -370,6 +362,5 @@ func median(us []int64) *float64 {
 		return nil
 	}
 	slices.Sort(us)
-	ms := float64(us[len(us)/2]) / 1000
-	return &ms
+	return new(float64(us[len(us)/2]) / 1000)
 }
