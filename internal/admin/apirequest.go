@@ -119,7 +119,7 @@ func (x *apiRequest) readUpTo(most int64, into any) error {
 		return refuse(http.StatusUnsupportedMediaType, Invalid, err.Error())
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, most))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return refuse(http.StatusRequestEntityTooLarge, Invalid, fmt.Sprintf("the body has more than %d bytes", most))
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ type auditedBans []ruledb.Event
 const searchedAudit = 1000
 
 // bansByHand returns the bans in the audit log. Without a database, or while it is down, there are none.
-func (a *Admin) bansByHand(ctx context.Context) (found auditedBans) {
+func (a *Admin) bansByHand(ctx context.Context) auditedBans {
 	if a.Rules.Service == nil {
 		return nil
 	}
@@ -31,12 +32,7 @@ func (a *Admin) bansByHand(ctx context.Context) (found auditedBans) {
 	if err != nil {
 		return nil
 	}
-	for _, e := range all {
-		if e.Action == "ban" {
-			found = append(found, e)
-		}
-	}
-	return found
+	return slices.DeleteFunc(all, func(e ruledb.Event) bool { return e.Action != "ban" })
 }
 
 // of returns who imposed a ban and why. A ban whose end no entry explains was imposed by the rule's penalty.

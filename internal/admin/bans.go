@@ -43,12 +43,7 @@ func (a *Admin) listBans(x *apiRequest) (any, error) {
 	if err := q.err(); err != nil {
 		return nil, err
 	}
-	var banning []*rules.Rule
-	for _, r := range a.Rules.Live.Load().Rules {
-		if r.Penalty != nil {
-			banning = append(banning, r)
-		}
-	}
+	banning := slices.DeleteFunc(slices.Clone(a.Rules.Live.Load().Rules), func(r *rules.Rule) bool { return r.Penalty == nil })
 	told, from := &Bans{Bans: []Ban{}}, cursor.Get("rule")
 	if from != "" && !slices.ContainsFunc(banning, func(r *rules.Rule) bool { return r.Name == from }) {
 		q.fail("cursor", "is outdated because the rules have changed: start with the first page")

@@ -69,8 +69,7 @@ func milliseconds(d time.Duration) *int64 {
 	if d == penstock.Never {
 		return nil
 	}
-	ms := int64((d + time.Millisecond - 1) / time.Millisecond)
-	return &ms
+	return new(int64((d + time.Millisecond - 1) / time.Millisecond))
 }
 
 func eventOf(e *fleet.Event) Event {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/wire"
 	"github.com/penstock-io/penstock/rules"
@@ -74,9 +75,7 @@ func explanationOf(c *rules.RuleExplanation) RuleExplanation {
 	}
 	r.Key = EchoedAttributes(attributesOf(c.Key))
 	r.Response = c.Rule.Outcome.Conditions()
-	for _, meter := range c.Limits {
-		r.Limits = append(r.Limits, meter.String())
-	}
+	r.Limits = each(c.Limits, func(m **algorithm.Meter) string { return (*m).String() })
 	r.Numbers = each(c.Numbers, numberOf)
 	return r
 }

@@ -130,19 +130,14 @@ func (a *Admin) seenWith(ctx context.Context, value string) []Client {
 			}
 		}
 	}
-	all := []Client{}
-	for _, id := range order[:min(len(order), maxClients)] {
-		all = append(all, *found[id])
-	}
-	return all
+	return each(order[:min(len(order), maxClients)], func(id *string) Client { return *found[*id] })
 }
 
 // lookUp adds what the store and the blocks say about a client.
 func (a *Admin) lookUp(x *apiRequest, c *Client) error {
 	call := (&requestInput{Attributes: c.Attributes}).call(new(wire.FieldErrors))
 	if b := a.blockFor(call); b != nil {
-		block := blockOf(b)
-		c.Block = &block
+		c.Block = new(blockOf(b))
 	}
 	for _, considered := range a.Rules.Live.Load().Keyed(call, penstock.InstantOf(a.Now()), a.Entitlements) {
 		if !hasKey(considered) {

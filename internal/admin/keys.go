@@ -124,8 +124,7 @@ func (a *Admin) showKey(x *apiRequest, asked *clientSelector) (any, error) {
 	call := asked.call(new(wire.FieldErrors)) // find reports mistakes
 	block := a.blockFor(call)
 	if block != nil {
-		shown := blockOf(block)
-		told.Block = &shown
+		told.Block = new(blockOf(block))
 	}
 	found, err := a.find(asked, new(wire.FieldErrors))
 	if err != nil && (block == nil || asked.Rule != "") {

@@ -200,8 +200,7 @@ func (a *Admin) session(x *apiRequest) (any, error) {
 		told.Token = x.who.token.Name
 	}
 	if s := x.who.session; s != nil {
-		since, until := s.since.UTC(), a.sessions.endOf(s).UTC()
-		told.Session, told.Since, told.Expires = true, &since, &until
+		told.Session, told.Since, told.Expires = true, new(s.since.UTC()), new(a.sessions.endOf(s).UTC())
 	}
 	return told, nil
 }

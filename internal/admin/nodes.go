@@ -44,9 +44,7 @@ func (a *Admin) nodes(*apiRequest) (any, error) { return nodesOf(a.Nodes(), time
 
 func nodesOf(all []membership.KnownNode, now time.Time) Nodes {
 	newest := newestOf(all, now)
-	told := Nodes{[]Node{}}
-	for i := range all {
-		k := &all[i]
+	return Nodes{each(all, func(k *membership.KnownNode) Node {
 		one := Node{ID: k.ID, Self: k.Self, Silent: k.Silent(now), Heard: max(0, now.Sub(k.Heard).Round(time.Millisecond).Seconds())}
 		if n := k.Node; n != nil {
 			one.About = &NodeInfo{
@@ -55,9 +53,8 @@ func nodesOf(all []membership.KnownNode, now time.Time) Nodes {
 				Quality: n.Quality, Calls: n.Calls, Denied: n.Denied,
 			}
 		}
-		told.Nodes = append(told.Nodes, one)
-	}
-	return told
+		return one
+	})}
 }
 
 // newestOf returns the first node with the newest rules, which is this one if it has them.

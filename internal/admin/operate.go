@@ -124,8 +124,7 @@ func (a *Admin) banFor(x *apiRequest, w *clientSelector, action string, length t
 			a.Forget(s.id, true, algorithm.MaxInstant)
 			return nil, err
 		}
-		at := until.Time()
-		return &at, err
+		return new(until.Time()), err
 	})
 }
 

@@ -94,7 +94,7 @@ func readField(field reflect.Value, value json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.DisallowUnknownFields()
 	err := d.Decode(field.Addr().Interface())
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Sprintf("must be %s, is a %s", kindOf(field.Type()), wrong.Value)
 	}
 	if err != nil {

@@ -177,11 +177,7 @@ func keysOf(before, after *replay) []KeyPreview {
 	slices.SortFunc(all, func(a, b *KeyPreview) int {
 		return cmp.Or(cmp.Compare(b.change(), a.change()), cmp.Compare(b.Proposed, a.Proposed), cmp.Compare(a.Rule, b.Rule), compareKeys(a.Key, b.Key))
 	})
-	told := []KeyPreview{}
-	for _, k := range all[:min(len(all), shownKeys)] {
-		told = append(told, *k)
-	}
-	return told
+	return each(all[:min(len(all), shownKeys)], func(k **KeyPreview) KeyPreview { return **k })
 }
 
 func (k *KeyPreview) change() int { return max(k.Proposed-k.Current, k.Current-k.Proposed) }

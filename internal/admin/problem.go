@@ -71,8 +71,7 @@ func problemOf(err error) *Problem {
 	}
 	if conflict, ok := errors.AsType[*ruledb.Conflict](err); ok {
 		p := refuse(http.StatusConflict, Conflict, conflict.Error())
-		current := versionOf(&conflict.Current)
-		p.Current, p.Diff = &current, conflict.Diff()
+		p.Current, p.Diff = new(versionOf(&conflict.Current)), conflict.Diff()
 		return p
 	}
 	switch {

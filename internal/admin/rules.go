@@ -124,15 +124,12 @@ func (a *Admin) readRules(x *apiRequest) (any, error) {
 		set.Reason = a.notHere().Detail
 	}
 	if now.version != nil {
-		shown := versionOf(now.version)
-		set.Version = &shown
+		set.Version = new(versionOf(now.version))
 	}
 	if len(now.files) == 1 {
 		set.Document = string(now.files[0].Data)
 	} else {
-		for _, f := range now.files {
-			set.Files = append(set.Files, RuleFile{f.Name, string(f.Data)})
-		}
+		set.Files = each(now.files, func(f *rules.File) RuleFile { return RuleFile{f.Name, string(f.Data)} })
 	}
 	if a.Rules.Kind == Envoy {
 		return set, nil // not in the format of rules: there is nothing to compile

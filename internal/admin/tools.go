@@ -101,7 +101,7 @@ func (t *toolRun) report(page *toolreport.Page, err error, command string) (any,
 	case errors.Is(err, context.Canceled):
 		return nil, err
 	}
-	if problems := (rules.Problems)(nil); errors.As(err, &problems) {
+	if _, ok := errors.AsType[rules.Problems](err); ok {
 		return nil, err
 	}
 	return nil, invalid("%s", asFields.Replace(err.Error()))

@@ -63,8 +63,7 @@ func (l *Log) storeFailed(o *engine.Observation) {
 // errorAttrs returns an error as attributes, with its stack if it is a panic.
 func errorAttrs(err error) []slog.Attr {
 	attrs := []slog.Attr{slog.Any("error", err)}
-	var panicked *engine.PanicError
-	if errors.As(err, &panicked) {
+	if panicked, ok := errors.AsType[*engine.PanicError](err); ok {
 		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 	}
 	return attrs

@@ -159,8 +159,7 @@ func (f *Fleet) reply(to string, m *message) {
 func (f *Fleet) answer(q *question) *answer {
 	a := new(answer)
 	if q.Count != nil && q.Count.Valid() {
-		stats := f.options.Traffic.Count(*q.Count)
-		a.Stats = &stats
+		a.Stats = new(f.options.Traffic.Count(*q.Count))
 	}
 	if q.Recent != nil {
 		a.Recent = fitting(f.options.Traffic.Recent(*q.Recent, min(max(q.Most, 0), maxRecent)))

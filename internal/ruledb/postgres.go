@@ -119,8 +119,8 @@ func (e *postgresEngine) listen(ctx context.Context, wake func()) error {
 }
 
 func (e *postgresEngine) advise(err error) string {
-	var failed *pgconn.PgError
-	if !errors.As(err, &failed) {
+	failed, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
 		return "check that PostgreSQL is running and accepts connections from this machine, then try again"
 	}
 	switch code := failed.Code; {

@@ -81,8 +81,8 @@ func isBusy(err error) bool {
 }
 
 func (e *sqliteEngine) advise(err error) string {
-	var failed *sqlite.Error
-	if !errors.As(err, &failed) {
+	failed, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 			return "create the directory and let this user write to it"
 		}
