@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"time"
 
@@ -82,10 +81,7 @@ func (a *Admin) entitlements(ctx context.Context, q ruledb.EntitlementQuery) ([]
 
 // entitlementDB returns the database that has the entitlements.
 func (a *Admin) entitlementDB(ctx context.Context) (*ruledb.DB, error) {
-	if a.Rules.Service == nil {
-		return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("entitlements need the rules database, but the rules come from %v", a.Rules.Origin))
-	}
-	return a.Rules.Service.Database.DB(ctx)
+	return a.databaseFor(ctx, "entitlements need the rules database, but the rules come from %v")
 }
 
 // entitlementSet is a row to set.

@@ -168,8 +168,13 @@ func (a *Admin) notHere() *Problem {
 
 // database returns the database with the versions and the audit log.
 func (a *Admin) database(ctx context.Context) (*ruledb.DB, error) {
+	return a.databaseFor(ctx, "versions and the audit log need a database, but the rules come from %v")
+}
+
+// databaseFor returns the database of the rules. missing is the format of the error if there is none.
+func (a *Admin) databaseFor(ctx context.Context, missing string) (*ruledb.DB, error) {
 	if a.Rules.Service == nil {
-		return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("versions and the audit log need a database, but the rules come from %v", a.Rules.Origin))
+		return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf(missing, a.Rules.Origin))
 	}
 	return a.Rules.Service.Database.DB(ctx)
 }
