@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -282,10 +281,6 @@ func (a *Admin) scopes() (all []string) {
 // addressOf returns the address of the connection. It trusts no header, since no proxy is expected in front of the
 // admin API.
 func addressOf(r *http.Request) netip.Addr {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	address, _ := netip.ParseAddr(host)
-	return address.Unmap().WithZone("")
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return from.Addr().Unmap().WithZone("")
 }
