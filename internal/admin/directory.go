@@ -59,7 +59,7 @@ type directory struct {
 }
 
 func newDirectory(o *Options) *directory {
-	d := &directory{open: o.People, now: o.Now, log: func(msg string, args ...any) { o.Log.Warn(msg, args...) }}
+	d := &directory{open: o.People, now: o.Now, log: o.Log.Warn}
 	if d.open == nil && o.Rules.Service != nil {
 		d.open = o.Rules.Service.Database.DB
 	}
@@ -91,13 +91,11 @@ func (d *directory) people(ctx context.Context, fresh time.Duration) (*roster, *
 	if d.open == nil {
 		return nil, errNoPeople()
 	}
-	if d.isDue(fresh) {
-		if fresh > 0 && d.isKnown() {
-			if d.reading.TryLock() {
-				d.readUnlock(ctx)
-			}
-		} else {
+	if due, known := d.isDue(fresh); due {
+		if fresh == 0 || !known {
 			d.reading.Lock()
+			d.readUnlock(ctx)
+		} else if d.reading.TryLock() {
 			d.readUnlock(ctx)
 		}
 	}
@@ -109,20 +107,15 @@ func (d *directory) people(ctx context.Context, fresh time.Duration) (*roster, *
 	return d.known, nil
 }
 
-func (d *directory) isKnown() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.known != nil
-}
-
-func (d *directory) isDue(fresh time.Duration) bool {
+// isDue reports whether the database was last asked longer ago than fresh, and whether anything is known.
+func (d *directory) isDue(fresh time.Duration) (due, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	since := d.now().Sub(d.tried)
 	if d.failed != nil { // do not wait for a database that is down with every request
 		fresh = rosterFresh
 	}
-	return d.tried.IsZero() || since >= fresh || since < 0
+	return d.tried.IsZero() || since >= fresh || since < 0, d.known != nil
 }
 
 // changed makes the next request look at the database.
