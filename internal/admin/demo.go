@@ -19,14 +19,6 @@ type DemoStatus struct {
 	Failed  int64      `json:"failed"` // that got no response, or an unexpected one
 }
 
-// demoRoutes returns the routes of the demo, if there is one.
-func (a *Admin) demoRoutes() []route {
-	return []route{
-		{"GET", "/v1/demo", Viewer, a.showDemo},
-		{"PUT", "/v1/demo", Operator, takes(a.turnDemo)},
-	}
-}
-
 func (a *Admin) showDemo(x *apiRequest) (any, error) {
 	if err := x.query().err(); err != nil {
 		return nil, err
@@ -41,10 +33,6 @@ func (a *Admin) turnDemo(x *apiRequest, asked *struct {
 		return nil, mistake("running", "is missing: true or false")
 	}
 	a.Demo.Turn(*asked.Running)
-	detail := "demo traffic off"
-	if *asked.Running {
-		detail = "demo traffic on"
-	}
-	a.record(x, "demo", detail)
+	a.record(x, "demo", map[bool]string{true: "demo traffic on", false: "demo traffic off"}[*asked.Running])
 	return a.Demo.Status(), nil
 }

@@ -51,8 +51,8 @@ func (a *Admin) listKeys(x *apiRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := a.names(rule)
-	return Keys{each(page, func(subject *string) Key { return Key{*subject, names[*subject]} }), next}, nil
+	seen := a.subjects(rule)
+	return Keys{each(page, func(subject *string) Key { return Key{*subject, attributesOf(seen[*subject].Key)} }), next}, nil
 }
 
 func (a *Admin) rule(name string) (*rules.Rule, error) {
@@ -62,16 +62,6 @@ func (a *Admin) rule(name string) (*rules.Rule, error) {
 		}
 	}
 	return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("there is no rule %.64q", name))
-}
-
-// names returns the keys of recent clients of a rule. They are keyed by subject, as stores list it, which may be a
-// prefix.
-func (a *Admin) names(r *rules.Rule) map[string]Attributes {
-	found := map[string]Attributes{}
-	for text, s := range a.subjects(r) {
-		found[text] = attributesOf(s.Key)
-	}
-	return found
 }
 
 // maxNames is how many recent requests are searched for names.

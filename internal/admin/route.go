@@ -90,7 +90,7 @@ func (a *Admin) routes() []route {
 		{"GET", "/v1/audit", Viewer, a.audit},
 	}
 	if a.Demo != nil {
-		all = append(all, a.demoRoutes()...)
+		all = append(all, route{"GET", "/v1/demo", Viewer, a.showDemo}, route{"PUT", "/v1/demo", Operator, takes(a.turnDemo)})
 	}
 	return all
 }

@@ -74,17 +74,14 @@ func (r *Rules) Status() RulesStatus {
 
 func (a *Admin) status(*apiRequest) (any, error) { return a.Status(), nil }
 
-func (a *Admin) healthy(x *apiRequest) (any, error) { return plain(x, http.StatusOK, "alive") }
-
-func (a *Admin) ready(x *apiRequest) (any, error) {
-	readiness.Write(x.w, readiness.State{NotReady: a.Ready(), Degraded: !a.Status().Store.Connected})
+func (a *Admin) healthy(x *apiRequest) (any, error) {
+	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprintln(x.w, "alive")
 	return responseWritten{}, nil
 }
 
-func plain(x *apiRequest, status int, text string) (any, error) {
-	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	x.w.WriteHeader(status)
-	fmt.Fprintln(x.w, text)
+func (a *Admin) ready(x *apiRequest) (any, error) {
+	readiness.Write(x.w, readiness.State{NotReady: a.Ready(), Degraded: !a.Status().Store.Connected})
 	return responseWritten{}, nil
 }
 
