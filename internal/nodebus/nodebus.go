@@ -11,10 +11,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -51,15 +48,12 @@ type Options struct {
 // A Bus sends and receives messages until it is closed.
 type Bus struct {
 	options Options
+	link    ruleredis.Link
 	seal    cipher.AEAD
 	problem atomic.Pointer[error]
 	ctx     context.Context
 	stop    context.CancelFunc
 	ended   sync.WaitGroup
-
-	mu     sync.Mutex
-	client rueidis.Client // nil until connected
-	closed bool
 }
 
 // format is the first byte of a sealed message.
@@ -73,18 +67,11 @@ func New(o Options) (*Bus, error) {
 	if err := o.Redis.Validate(); err != nil {
 		return nil, fmt.Errorf("new node bus: %w", err)
 	}
-	key, err := hkdf.Key(sha256.New, []byte(o.Secret), nil, "penstock node bus", 32)
+	seal, err := ruleredis.NewSeal(o.Secret, "penstock node bus")
 	if err != nil {
 		return nil, fmt.Errorf("new node bus: %w", err)
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("new node bus: %w", err)
-	}
-	b := &Bus{options: o}
-	if b.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
-		return nil, fmt.Errorf("new node bus: %w", err)
-	}
+	b := &Bus{options: o, seal: seal, link: ruleredis.Link{Options: o.Redis, Closed: errors.New("the bus is closed")}}
 	b.problem.Store(&errNotConnected)
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	return b, nil
@@ -113,13 +100,7 @@ func (b *Bus) Problem() error { return *b.problem.Load() }
 // Close ends the bus.
 func (b *Bus) Close() {
 	b.stop()
-	b.mu.Lock()
-	b.closed = true
-	client := b.client
-	b.mu.Unlock()
-	if client != nil {
-		client.Close()
-	}
+	b.link.Close()
 	b.ended.Wait()
 }
 
@@ -138,7 +119,7 @@ func (b *Bus) Send(ctx context.Context, to string, message []byte) error {
 	if err != nil {
 		return fmt.Errorf("send to nodes: %w: %w", penstock.ErrInvalid, err)
 	}
-	client, err := b.connect()
+	client, err := b.link.Connect()
 	if err == nil {
 		err = client.Do(ctx, client.B().Publish().Channel(channel).Message(sealed).Build()).Error()
 	}
@@ -191,45 +172,14 @@ func (b *Bus) unsealed(channel, sealed string) (from string, message []byte, err
 	return from, message, err
 }
 
-// connect returns the client. The client reconnects by itself later.
-func (b *Bus) connect() (rueidis.Client, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, errors.New("the bus is closed")
-	}
-	if b.client == nil {
-		client, err := rueidis.NewClient(b.options.Redis.Client())
-		if err != nil {
-			return nil, err
-		}
-		b.client = client
-	}
-	return b.client, nil
-}
-
 // listen receives messages until the connection is lost. Messages that cannot be opened are ignored: anyone with access
 // to Redis can write them.
 func (b *Bus) listen(ctx context.Context, connected func()) error {
-	client, err := b.connect()
-	if err != nil {
-		return err
-	}
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
-		if s.Kind == "subscribe" {
-			connected()
-		}
-	})
-	subscribe := client.B().Subscribe().Channel(b.broadcastChannel(), b.channel(b.options.ID)).Build()
-	err = client.Receive(hooked, subscribe, func(m rueidis.PubSubMessage) {
+	return b.link.Listen(ctx, connected, func(m rueidis.PubSubMessage) {
 		if from, message, err := b.unsealed(m.Channel, m.Message); err == nil && from != b.options.ID {
 			b.options.Receive(from, message)
 		}
-	})
-	if err == nil {
-		err = errors.New("the subscription ended")
-	}
-	return err
+	}, b.broadcastChannel(), b.channel(b.options.ID))
 }
 
 // IsForbidden reports whether an error says that the Redis user lacks permission.

@@ -2,11 +2,8 @@ package ruleredis
 
 import (
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -39,19 +36,11 @@ func NewBlocks(o Options, secret string) (*Blocks, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "penstock blocks", 32)
+	seal, err := NewSeal(secret, "penstock blocks")
 	if err != nil {
 		return nil, err
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	seal, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return nil, err
-	}
-	return &Blocks{connection: connection{options: o, key: o.KeyPrefix + "blocks"}, seal: seal}, nil
+	return &Blocks{connection: newConnection(o, "blocks"), seal: seal}, nil
 }
 
 //go:embed blocks.lua
@@ -74,11 +63,11 @@ const (
 // Read returns all blocks. If nothing was written since the last call, it asks for the version only.
 func (b *Blocks) Read(ctx context.Context) ([]blocklist.Block, error) {
 	const attempt = "read the blocks from"
-	client, err := b.connect()
+	client, err := b.Connect()
 	if err != nil {
 		return nil, b.failed(attempt, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, b.Options.Timeout)
 	defer cancel()
 	version, err := client.Do(ctx, client.B().Hget().Key(b.key).Field(versionField).Build()).ToString()
 	if rueidis.IsRedisNil(err) {
@@ -169,11 +158,11 @@ func (b *Blocks) encrypt(block *blocklist.Block) (string, error) {
 // Write adds blocks that are not there, marks those that are lifted, and deletes others.
 func (b *Blocks) Write(ctx context.Context, put []blocklist.Block, drop []string) error {
 	const attempt = "write blocks to"
-	client, err := b.connect()
+	client, err := b.Connect()
 	if err != nil {
 		return b.failed(attempt, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, b.Options.Timeout)
 	defer cancel()
 	args := []string{rand.Text(), strconv.FormatInt(keptFor.Milliseconds(), 10), strconv.Itoa(len(put))}
 	for i := range put {

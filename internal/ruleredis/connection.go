@@ -1,6 +1,11 @@
 package ruleredis
 
 import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,28 +16,39 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A connection is the client of one key. It is made when it is first needed, and retried until it succeeds.
-type connection struct {
-	options Options
-	key     string
+// A Link is a client of Redis. It is made when it is first needed, and retried until it succeeds.
+type Link struct {
+	Options Options // valid ones
+	Closed  error   // of Connect after Close
 
 	mu     sync.Mutex
 	client rueidis.Client // nil until connected
 	closed bool
 }
 
+// A connection is the link of one key.
+type connection struct {
+	Link
+	key string
+}
+
+// newConnection returns the connection of a key. The options must be valid.
+func newConnection(o Options, key string) connection {
+	return connection{Link: Link{Options: o, Closed: errors.New("it is closed")}, key: o.KeyPrefix + key}
+}
+
 // String returns the location of the key.
 func (c *connection) String() string {
-	return fmt.Sprintf("redis://%s %s", strings.Join(c.options.Addresses, ","), c.key)
+	return fmt.Sprintf("redis://%s %s", strings.Join(c.Options.Addresses, ","), c.key)
 }
 
 // Close closes the connections. Requests in flight fail.
-func (c *connection) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	if c.client != nil {
-		c.client.Close()
+func (l *Link) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.client != nil {
+		l.client.Close()
 	}
 }
 
@@ -53,19 +69,51 @@ func isForbidden(text string) bool {
 	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure in script") || strings.Contains(text, "user executing the script can't")
 }
 
-// connect returns the client. The client reconnects by itself later.
-func (c *connection) connect() (rueidis.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, errors.New("it is closed")
+// Connect returns the client. The client reconnects by itself later.
+func (l *Link) Connect() (rueidis.Client, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, l.Closed
 	}
-	if c.client == nil {
-		client, err := rueidis.NewClient(c.options.Client())
+	if l.client == nil {
+		client, err := rueidis.NewClient(l.Options.Client())
 		if err != nil {
 			return nil, err
 		}
-		c.client = client
+		l.client = client
 	}
-	return c.client, nil
+	return l.client, nil
+}
+
+// Listen receives the messages of channels until the connection is lost. It calls listening, in another goroutine,
+// when Redis confirms that it listens.
+func (l *Link) Listen(ctx context.Context, listening func(), receive func(rueidis.PubSubMessage), channels ...string) error {
+	client, err := l.Connect()
+	if err != nil {
+		return err
+	}
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
+		if s.Kind == "subscribe" {
+			listening()
+		}
+	})
+	err = client.Receive(hooked, client.B().Subscribe().Channel(channels...).Build(), receive)
+	if err == nil {
+		err = errors.New("the subscription ended")
+	}
+	return err
+}
+
+// NewSeal returns a cipher with a key that is derived from the nodes' secret for one purpose.
+func NewSeal(secret, purpose string) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, []byte(secret), nil, purpose, 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
 }

@@ -32,7 +32,7 @@ func New(o Options) (*Rules, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Rules{connection: connection{options: o, key: o.KeyPrefix + "rules"}}, nil
+	return &Rules{connection: newConnection(o, "rules")}, nil
 }
 
 //go:embed publish.lua
@@ -58,11 +58,11 @@ func (r *Rules) Publish(ctx context.Context, text *live.Text) error {
 	if err != nil {
 		return fmt.Errorf("%s %v: %w: %w", attempt, r, penstock.ErrInvalid, err)
 	}
-	client, err := r.connect()
+	client, err := r.Connect()
 	if err != nil {
 		return r.failed(attempt, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Options.Timeout)
 	defer cancel()
 	version := strconv.FormatInt(text.Version, 10)
 	there, err := publishScript.Exec(ctx, client, []string{r.key}, []string{version, text.Checksum(), rueidis.BinaryString(data)}).ToString()
@@ -78,11 +78,11 @@ func (r *Rules) Publish(ctx context.Context, text *live.Text) error {
 // Read returns the text that was published last.
 func (r *Rules) Read(ctx context.Context) (*live.Text, error) {
 	const attempt = "read the rules from"
-	client, err := r.connect()
+	client, err := r.Connect()
 	if err != nil {
 		return nil, r.failed(attempt, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Options.Timeout)
 	defer cancel()
 	replies := client.DoMulti(ctx,
 		client.B().Hmget().Key(r.key).Field("version", "checksum").Build(),
@@ -143,10 +143,6 @@ func (r *Rules) Watch(ctx context.Context, changed func(), failed func(error)) {
 }
 
 func (r *Rules) listen(ctx context.Context, changed func()) error {
-	client, err := r.connect()
-	if err != nil {
-		return err
-	}
 	var one sync.Mutex // the confirmation and the messages come from two goroutines
 	tell := func() {
 		one.Lock()
@@ -154,14 +150,5 @@ func (r *Rules) listen(ctx context.Context, changed func()) error {
 		changed()
 	}
 	// The confirmation counts as a change: something may have been published before we listened.
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
-		if s.Kind == "subscribe" {
-			tell()
-		}
-	})
-	err = client.Receive(hooked, client.B().Subscribe().Channel(r.key).Build(), func(rueidis.PubSubMessage) { tell() })
-	if err == nil {
-		err = errors.New("the subscription ended")
-	}
-	return err
+	return r.Listen(ctx, tell, func(rueidis.PubSubMessage) { tell() }, r.key)
 }
