@@ -102,15 +102,9 @@ func ownerOf(ctx context.Context, tx *sql.Tx, id int64) (name string, err error)
 
 // roomFor refuses a token beyond the bounds, or with a name that its owner has used.
 func roomFor(ctx context.Context, tx *sql.Tx, t *Token) error {
-	all, err := count(ctx, tx, `SELECT count(*) FROM admin_tokens`)
-	if err != nil {
-		return err
-	}
-	own, err := count(ctx, tx, `SELECT count(*) FROM admin_tokens WHERE owner = $1`, t.Owner)
-	if err != nil {
-		return err
-	}
-	same, err := count(ctx, tx, `SELECT count(*) FROM admin_tokens WHERE coalesce(owner, 0) = $1 AND name = $2`, t.Owner, t.Name)
+	var all, own, same int
+	err := tx.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE owner = $1), count(*) FILTER (WHERE coalesce(owner, 0) = $1 AND name = $2)
+		FROM admin_tokens`, t.Owner, t.Name).Scan(&all, &own, &same)
 	if err != nil {
 		return err
 	}

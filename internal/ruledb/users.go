@@ -31,8 +31,12 @@ func (db *DB) users(ctx context.Context) ([]User, error) {
 func (db *DB) AddUser(ctx context.Context, by string, u User) error {
 	invalid := errors.Join(validateName("actor", by), CheckName(u.Name), checkRole(u.Role))
 	return db.changePeople(ctx, fmt.Sprintf("add user %q", u.Name), invalid, func(tx *sql.Tx) (Event, error) {
-		if n, err := count(ctx, tx, `SELECT count(*) FROM admin_users`); err != nil || n >= MaxUsers {
-			return Event{}, errors.Join(err, refusedIf(n >= MaxUsers, "there are %d users, the maximum", n))
+		n, _, err := countUsers(ctx, tx)
+		if err == nil && n >= MaxUsers {
+			err = refused("there are %d users, the maximum", n)
+		}
+		if err != nil {
+			return Event{}, err
 		}
 		result, err := tx.ExecContext(ctx, `INSERT INTO admin_users (name, role, password, version, epoch, created_at, login_at)
 			VALUES ($1, $2, $3, 1, 1, $4, 0) ON CONFLICT (name) DO NOTHING`, u.Name, u.Role, u.Password, micros(time.Now()))
@@ -119,27 +123,16 @@ func keepAdmin(ctx context.Context, tx *sql.Tx, u *User) error {
 	if u.Role != adminRole {
 		return nil
 	}
-	admins, err := count(ctx, tx, `SELECT count(*) FROM admin_users WHERE role = 'admin'`)
-	if err != nil {
-		return err
+	all, admins, err := countUsers(ctx, tx)
+	if err == nil && admins == 1 && all > 1 {
+		err = refused("this is the last admin: make another user an admin first")
 	}
-	all, err := count(ctx, tx, `SELECT count(*) FROM admin_users`)
-	if err != nil {
-		return err
-	}
-	return refusedIf(admins == 1 && all > 1, "this is the last admin: make another user an admin first")
+	return err
 }
 
-func count(ctx context.Context, tx *sql.Tx, query string, args ...any) (n int, err error) {
-	err = tx.QueryRowContext(ctx, query, args...).Scan(&n)
-	return n, err
-}
-
-func refusedIf(is bool, format string, args ...any) error {
-	if !is {
-		return nil
-	}
-	return refused(format, args...)
+func countUsers(ctx context.Context, tx *sql.Tx) (all, admins int, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE role = $1) FROM admin_users`, adminRole).Scan(&all, &admins)
+	return all, admins, err
 }
 
 // affected returns none if a statement has changed nothing.
