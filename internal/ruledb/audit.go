@@ -38,7 +38,7 @@ func (db *DB) Record(ctx context.Context, e Event) error {
 	if err != nil {
 		return fmt.Errorf("record an event: %w: %w", penstock.ErrInvalid, err)
 	}
-	last, err := db.currentNumber(ctx)
+	last, _, err := db.currentDigest(ctx)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func writeUntilKilled(source string) {
 		os.Exit(1)
 	}
 	for {
-		number, err := db.currentNumber(ctx)
+		number, _, err := db.currentDigest(ctx)
 		if err == nil {
 			_, err = db.Save(ctx, numberedChange(number+1))
 		}

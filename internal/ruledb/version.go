@@ -62,12 +62,6 @@ func scanVersion(row *sql.Row) (v Version, err error) {
 	return v, nil
 }
 
-// currentNumber returns the number of the newest version, or 0.
-func (db *DB) currentNumber(ctx context.Context) (number int64, err error) {
-	err = db.sql.QueryRowContext(ctx, `SELECT coalesce(max(number), 0) FROM rule_versions`).Scan(&number)
-	return number, db.failed("ask for the current version of", err)
-}
-
 // History returns at most limit versions before the given number, newest first and without their documents.
 // Before 0 means from the newest on. Pass the number of the last one to get the next page.
 func (db *DB) History(ctx context.Context, before int64, limit int) ([]Version, error) {
