@@ -71,11 +71,11 @@ func (o *Origin) DB(ctx context.Context) (*DB, error) {
 func (o *Origin) Close() error {
 	o.opening.Lock()
 	defer o.opening.Unlock()
-	if o.closed || o.db == nil {
-		o.closed = true
+	wasClosed := o.closed
+	o.closed = true
+	if wasClosed || o.db == nil {
 		return nil
 	}
-	o.closed = true
 	return o.db.Close()
 }
 

@@ -2,6 +2,7 @@ package ruledb
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/penstock-io/penstock/internal/poll"
@@ -10,38 +11,28 @@ import (
 // watchers are notified when this DB saves a version.
 type watchers struct {
 	mu  sync.Mutex
-	all map[poll.Waker]bool
-}
-
-func (w *watchers) add() poll.Waker {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.all == nil {
-		w.all = map[poll.Waker]bool{}
-	}
-	added := poll.NewWaker()
-	w.all[added] = true
-	return added
-}
-
-func (w *watchers) remove(gone poll.Waker) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.all, gone)
+	all []poll.Waker
 }
 
 func (w *watchers) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for waker := range w.all {
+	for _, waker := range w.all {
 		waker.Wake()
 	}
 }
 
 // follow calls changed at once and whenever the watchers are woken, and failed with every failure, until ctx ends.
 func (w *watchers) follow(ctx context.Context, changed func(), failures <-chan error, failed func(error)) {
-	wake := w.add()
-	defer w.remove(wake)
+	wake := poll.NewWaker()
+	w.mu.Lock()
+	w.all = append(w.all, wake)
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.all = slices.DeleteFunc(w.all, func(other poll.Waker) bool { return other == wake })
+	}()
 	for changed(); ; {
 		select {
 		case <-ctx.Done():
