@@ -72,16 +72,12 @@ func keep(o *engine.Observation, weight int64) Event {
 		for j, value := range m.Key {
 			k.Key[j] = penstock.Attribute{Name: m.Rule.Key[j].Name, Value: strings.Clone(cut(value))}
 		}
-		e.add(k)
+		e.Keys = append(e.Keys, k)
+		if k.Result == ShadowDenied {
+			e.Shadow = append(e.Shadow, k.Rule)
+		}
 	}
 	return e
-}
-
-func (e *Event) add(k RuleKey) {
-	e.Keys = append(e.Keys, k)
-	if k.Result == ShadowDenied {
-		e.Shadow = append(e.Shadow, k.Rule)
-	}
 }
 
 // cut truncates a text. It drops half a character at the end.

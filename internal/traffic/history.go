@@ -55,10 +55,6 @@ type clientStats struct {
 	top      top
 }
 
-func (h *history) begin(now time.Time) {
-	h.began, h.now, h.rules = now, now, map[string]*ruleHistory{}
-}
-
 func fineSlot(t time.Time) int64   { return t.UnixNano() / int64(fine) }
 func coarseSlot(t time.Time) int64 { return t.UnixNano() / int64(coarse) }
 

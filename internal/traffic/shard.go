@@ -3,7 +3,6 @@ package traffic
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
@@ -50,15 +49,8 @@ const spread = 0x9E3779B97F4A7C15
 
 const (
 	bits       = 10
-	maxCallers = 1 << 14
+	maxCallers = 1 << 14 // at which a shard is collected before the next beat
 )
-
-// follow prepares the shard for a new snapshot. The counts of the last one have already been collected.
-func (s *shard) follow(r *rules.Snapshot) {
-	s.rules = r
-	s.slots = slices.Grow(s.slots[:0], len(r.Rules))[:len(r.Rules)]
-	clear(s.slots)
-}
 
 // count counts a request under every rule that was asked.
 func (s *shard) count(o *engine.Observation) {
@@ -68,7 +60,7 @@ func (s *shard) count(o *engine.Observation) {
 		return
 	}
 	s.totals.Decisions[v.Reason][v.Quality][index(v.Allowed)]++
-	if failed(o) {
+	if o.Err != nil { // the store did not answer
 		s.totals.Failed++
 	}
 	s.totals.Beyond += int64(o.Beyond)
@@ -143,9 +135,6 @@ func (s *shard) recordClient(rule int32, key []string) {
 		s.callers = append(s.callers, clientKey{rule, h})
 	}
 }
-
-// full reports that the shard must be collected before the next beat.
-func (s *shard) full() bool { return len(s.callers) == maxCallers }
 
 // empty clears what has been collected, and keeps the memory for reuse.
 func (s *shard) empty() {

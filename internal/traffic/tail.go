@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/penstock-io/penstock/engine"
@@ -19,10 +18,10 @@ const maxTails = 16
 // A Tail receives requests as they are decided, within a beat. A reader that is too slow misses some: no request
 // waits for it.
 type Tail struct {
+	traffic *Traffic
 	filter  Filter
 	events  chan Event
 	dropped atomic.Int64
-	close   func()
 }
 
 // Follow returns a new tail, which must be closed. It fails with [ErrWatched].
@@ -33,18 +32,10 @@ func (t *Traffic) Follow(f Filter) (*Tail, error) {
 	if len(tails) == maxTails {
 		return nil, fmt.Errorf("follow: %w: %d at once", ErrWatched, maxTails)
 	}
-	tail := &Tail{filter: f, events: make(chan Event, 1024)}
-	tail.close = sync.OnceFunc(func() { t.unfollow(tail) })
+	tail := &Tail{traffic: t, filter: f, events: make(chan Event, 1024)}
 	tails = append(slices.Clone(tails), tail)
 	t.tails.Store(&tails)
 	return tail, nil
-}
-
-func (t *Traffic) unfollow(tail *Tail) {
-	t.following.Lock()
-	defer t.following.Unlock()
-	tails := slices.DeleteFunc(slices.Clone(*t.tails.Load()), func(other *Tail) bool { return other == tail })
-	t.tails.Store(&tails)
 }
 
 // Events returns the channel of decided requests. It is never closed.
@@ -55,7 +46,12 @@ func (t *Tail) Events() <-chan Event { return t.events }
 func (t *Tail) Dropped() int64 { return t.dropped.Load() }
 
 // Close ends the tail. It may be called twice.
-func (t *Tail) Close() { t.close() }
+func (t *Tail) Close() {
+	t.traffic.following.Lock()
+	defer t.traffic.following.Unlock()
+	tails := slices.DeleteFunc(slices.Clone(*t.traffic.tails.Load()), func(other *Tail) bool { return other == t })
+	t.traffic.tails.Store(&tails)
+}
 
 func (t *Tail) offer(e *Event) {
 	if !t.filter.wantsEvent(e) {
@@ -71,10 +67,5 @@ func (t *Tail) offer(e *Event) {
 }
 
 func anyWants(tails []*Tail, o *engine.Observation) bool {
-	for _, t := range tails {
-		if t.filter != (Filter{}) && t.filter.matches(o) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tails, func(t *Tail) bool { return t.filter != (Filter{}) && t.filter.matches(o) })
 }

@@ -3,6 +3,7 @@ package traffic
 import (
 	"cmp"
 	"encoding/binary"
+	"maps"
 	"slices"
 
 	"github.com/penstock-io/penstock"
@@ -92,11 +93,7 @@ func mergeClients(lists ...[]KeyStats) []KeyStats {
 			sum[nameOf(e.Key)] = KeyStats{e.Key, s.Allowed + e.Allowed, s.Denied + e.Denied, s.Shadow + e.Shadow}
 		}
 	}
-	all := make([]KeyStats, 0, len(sum))
-	for _, s := range sum {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b KeyStats) int {
+	all := slices.SortedFunc(maps.Values(sum), func(a, b KeyStats) int {
 		return cmp.Or(cmp.Compare(b.refused(), a.refused()), cmp.Compare(nameOf(a.Key), nameOf(b.Key)))
 	})
 	return all[:min(len(all), topSize)]

@@ -2,9 +2,9 @@ package traffic
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,7 +41,8 @@ type Traffic struct {
 func New() *Traffic {
 	t := &Traffic{shards: make([]shard, min(8*runtime.GOMAXPROCS(0), maxShards))}
 	t.generous = max(leastGenerous, generous/len(t.shards))
-	t.history.begin(time.Now())
+	now := time.Now()
+	t.history = history{began: now, now: now, rules: map[string]*ruleHistory{}}
 	t.tails.Store(new([]*Tail))
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
@@ -74,13 +75,10 @@ func (t *Traffic) Observe(o *engine.Observation) {
 	wanted := len(tails) > 0 && anyWants(tails, o)
 	s := &t.shards[rand.IntN(len(t.shards))]
 	s.mu.Lock()
-	if s.full() {
+	if len(s.callers) >= maxCallers {
 		t.put(s)
 	}
-	if s.rules != o.Rules {
-		t.put(s)
-		s.follow(o.Rules)
-	}
+	t.follow(s, o.Rules)
 	s.count(o)
 	if weight := s.budgets[kindOf(o)].spend(t.generous); weight > 0 || wanted && s.forced() {
 		s.kept = append(s.kept, keep(o, weight))
@@ -93,10 +91,7 @@ func (t *Traffic) RuleFailed(of *rules.Snapshot, r *rules.Rule) {
 	s := &t.shards[rand.IntN(len(t.shards))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rules != of {
-		t.put(s)
-		s.follow(of)
-	}
+	t.follow(s, of)
 	s.tally(r).counts.Failures++
 }
 
@@ -141,6 +136,17 @@ func (t *Traffic) calls() int64 {
 	return c.Allowed + c.Denied
 }
 
+// follow prepares a shard for a snapshot. What the shard holds belongs to the last one. The shard must be locked.
+func (t *Traffic) follow(s *shard, r *rules.Snapshot) {
+	if s.rules == r {
+		return
+	}
+	t.put(s)
+	s.rules = r
+	s.slots = slices.Grow(s.slots[:0], len(r.Rules))[:len(r.Rules)]
+	clear(s.slots)
+}
+
 // put moves what a shard holds to the history and to the tails. The shard must be locked.
 func (t *Traffic) put(s *shard) {
 	t.mu.Lock()
@@ -166,11 +172,6 @@ func kindOf(o *engine.Observation) int {
 		}
 	}
 	return 0
-}
-
-// failed reports whether the store did not answer. An invalid request is not a failure.
-func failed(o *engine.Observation) bool {
-	return o.Err != nil && !errors.Is(o.Err, penstock.ErrInvalid)
 }
 
 func degraded(q penstock.Quality) bool { return q >= penstock.QualityLocal }
