@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -261,11 +262,7 @@ func (s *Set) merge(there []blocklist.Block) (changed bool) {
 func (s *Set) prune() {
 	s.mu.Lock()
 	before, now := len(s.all), s.options.Now()
-	for id, b := range s.all {
-		if !now.Before(b.Until) {
-			delete(s.all, id)
-		}
-	}
+	maps.DeleteFunc(s.all, func(_ string, b blocklist.Block) bool { return !now.Before(b.Until) })
 	changed := len(s.all) != before
 	s.mu.Unlock()
 	if changed {
@@ -281,10 +278,7 @@ func (s *Set) enforce() error {
 	if s.options.File == "" {
 		return nil
 	}
-	kept := make([]blocklist.Block, 0, len(s.all))
-	for _, b := range s.all {
-		kept = append(kept, b)
-	}
+	kept := slices.AppendSeq([]blocklist.Block{}, maps.Values(s.all)) // not nil, which is null in the file
 	slices.SortFunc(kept, func(a, b blocklist.Block) int { return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.ID, b.ID)) })
 	return writeFile(s.options.File, kept)
 }
