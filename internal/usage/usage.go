@@ -3,6 +3,7 @@
 package usage
 
 import (
+	"io"
 	"math"
 	"mime"
 	"slices"
@@ -47,17 +48,14 @@ const maxNumber = 64
 // A Meter reads a body. Write never fails: bytes that it cannot read only leave the fields unknown. Its memory does
 // not depend on the body. It is for one goroutine.
 type Meter struct {
-	fields  []string // other than tokens; they follow the reported counts
-	text    text
-	decoded *decoder // nil: the body is not compressed
-	events  *events  // nil: the body is not an event stream
+	fields  []string  // other than tokens; they follow the reported counts
+	text    io.Writer // where the decoded body goes
+	decoded *decoder  // nil: the body is not compressed
+	events  *events   // nil: the body is not an event stream
 	scanner *jsonscan.Scanner
 	opaque  bool  // the encoding is unknown
 	bytes   int64 // of the body, decoded
 }
-
-// text is where the decoded body goes.
-type text interface{ Write(p []byte) (int, error) }
 
 // New returns a meter of a body with the given Content-Type and Content-Encoding. Close it.
 func New(fields []string, contentType, contentEncoding string) *Meter {
