@@ -3,6 +3,8 @@ package fleet
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/traffic"
@@ -27,7 +29,7 @@ func (f *Fleet) Annotations(ctx context.Context, q *traffic.Query) ([]ruledb.Ann
 	found.add(own)
 	others, _ := f.selected("")
 	f.askNodes(ctx, others, &question{Annotations: q}, func(_ *Node, a *answer) { found.add(a.Annotations) })
-	return found.list(), err
+	return slices.Collect(maps.Values(found)), err
 }
 
 // DeleteAnnotation deletes an annotation from the databases of all nodes, and reports whether there was one.
@@ -35,8 +37,7 @@ func (f *Fleet) DeleteAnnotation(ctx context.Context, id string) (deleted bool, 
 	if f.options.History == nil {
 		return false, ErrNoHistory
 	}
-	deleted, err = f.options.History.DeleteAnnotation(ctx, id)
-	if deleted {
+	if deleted, err = f.options.History.DeleteAnnotation(ctx, id); deleted {
 		return true, nil
 	}
 	others, _ := f.selected("")
@@ -61,11 +62,4 @@ func (all annotations) add(some []ruledb.Annotation) {
 			all[n.ID] = n
 		}
 	}
-}
-
-func (all annotations) list() (list []ruledb.Annotation) {
-	for _, n := range all {
-		list = append(list, n)
-	}
-	return list
 }

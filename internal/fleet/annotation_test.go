@@ -3,7 +3,9 @@ package fleet
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +22,7 @@ func TestAnnotationsOfOtherNodes(t *testing.T) {
 	for range 2 {
 		found.add([]ruledb.Annotation{{ID: "A", Text: "deployed"}, {ID: "B"}, {ID: "C", Text: strings.Repeat("x", ruledb.MaxAnnotationText+1)}})
 	}
-	if list := found.list(); len(list) != 1 || list[0].ID != "A" {
+	if list := slices.Collect(maps.Values(found)); len(list) != 1 || list[0].ID != "A" {
 		t.Errorf("%+v", list)
 	}
 }

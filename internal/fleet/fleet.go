@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -217,10 +218,7 @@ func (f *Fleet) send(ctx context.Context, to string, m *message) error {
 // selected returns the nodes of a name or an ID, or all, and whether this node is among them.
 func (f *Fleet) selected(node string) (others []Node, self bool) {
 	for _, k := range f.options.Members() {
-		name := k.ID
-		if k.Node != nil {
-			name = k.Node.Name
-		}
+		name := nameOf(&k)
 		switch {
 		case node != "" && node != name && node != k.ID:
 		case k.Self:
@@ -235,21 +233,25 @@ func (f *Fleet) selected(node string) (others []Node, self bool) {
 // Self returns this node.
 func (f *Fleet) Self() Node {
 	k := f.options.Members()[0]
-	name := k.ID
-	if k.Node != nil {
-		name = k.Node.Name
-	}
-	return Node{ID: k.ID, Name: name, Answered: true}
+	return Node{ID: k.ID, Name: nameOf(&k), Answered: true}
 }
 
 // name returns the name of a node.
 func (f *Fleet) name(id string) string {
 	for _, k := range f.options.Members() {
-		if k.ID == id && k.Node != nil {
-			return k.Node.Name
+		if k.ID == id {
+			return nameOf(&k)
 		}
 	}
 	return id
+}
+
+// nameOf returns the name of a node, or its ID if no name is known.
+func nameOf(k *membership.KnownNode) string {
+	if k.Node == nil {
+		return k.ID
+	}
+	return k.Node.Name
 }
 
 // askNodes asks other nodes and passes each answer to add. It sets which of them answered.
@@ -265,7 +267,7 @@ func (f *Fleet) askNodes(ctx context.Context, others []Node, q *question, add fu
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	number, answers := newNumber(), make(chan delivered, len(others))
+	number, answers := rand.Text(), make(chan delivered, len(others))
 	f.mu.Lock()
 	f.asked[number] = answers
 	f.mu.Unlock()

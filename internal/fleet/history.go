@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -53,7 +54,7 @@ func (f *Fleet) History(ctx context.Context, q traffic.Query, node string) (*His
 		}
 	})
 	all.Nodes = append(all.Nodes, others...)
-	all.Annotations = written.list()
+	all.Annotations = slices.Collect(maps.Values(written))
 	if node != "" {
 		all.Past = slices.DeleteFunc(all.Past, func(p *trafficdb.Past) bool { return p.Node != node && p.Name != node })
 		all.Nodes = slices.DeleteFunc(all.Nodes, func(n Node) bool { return n.ID != node && n.Name != node })

@@ -20,8 +20,6 @@ const (
 	maxFollowers = 8                      // tails of other nodes at a time
 )
 
-func newNumber() string { return rand.Text() }
-
 // follow asks a node for requests as they are decided.
 type follow struct {
 	Filter traffic.Filter `json:"filter"`
@@ -52,17 +50,16 @@ type Tail struct {
 // [traffic.ErrWatched].
 func (f *Fleet) Follow(filter traffic.Filter, node string) (*Tail, error) {
 	others, self := f.selected(node)
-	t := &Tail{fleet: f, number: newNumber(), out: make(chan Event, 1024), dropped: map[string]int64{}}
+	t := &Tail{fleet: f, number: rand.Text(), out: make(chan Event, 1024), dropped: map[string]int64{}}
+	ctx, stop := context.WithCancel(f.ctx)
+	t.stop = stop
 	if self {
 		local, err := f.options.Traffic.Follow(filter)
 		if err != nil {
+			stop()
 			return nil, err
 		}
 		t.local = local
-	}
-	ctx, stop := context.WithCancel(f.ctx)
-	t.stop = stop
-	if t.local != nil {
 		t.ended.Go(func() { t.readLocal(ctx) })
 	}
 	if f.options.Send != nil && (node == "" || len(others) > 0) {
