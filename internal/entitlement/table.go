@@ -23,15 +23,10 @@ type parts [1 << 8]part
 
 type part struct {
 	mu   sync.RWMutex
-	rows map[key]row
+	rows map[key]rules.Entitlement
 }
 
 type key [2]uint64
-
-type row struct {
-	number int64
-	until  penstock.Instant
-}
 
 var _ rules.Entitlements = (*Table)(nil)
 
@@ -47,9 +42,9 @@ func (t *Table) Entitlement(attribute, value, name string) (rules.Entitlement, b
 	k := t.key(attribute, value, name)
 	p := t.parts.Load().of(k)
 	p.mu.RLock()
-	r, ok := p.rows[k]
+	e, ok := p.rows[k]
 	p.mu.RUnlock()
-	return rules.Entitlement{Number: r.number, Until: r.until}, ok
+	return e, ok
 }
 
 func (t *Table) key(attribute, value, name string) (k key) {
@@ -78,10 +73,10 @@ func (t *Table) apply(to *parts, rows []ruledb.ChangedEntitlement) {
 		case e.Deleted:
 			delete(p.rows, k)
 		case p.rows == nil:
-			p.rows = map[key]row{}
+			p.rows = map[key]rules.Entitlement{}
 			fallthrough
 		default:
-			p.rows[k] = row{e.Number, penstock.Instant(e.Until)}
+			p.rows[k] = rules.Entitlement{Number: e.Number, Until: penstock.Instant(e.Until)}
 		}
 		p.mu.Unlock()
 	}
