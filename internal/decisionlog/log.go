@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/poll"
 )
 
 // Mode is how much is logged.
@@ -69,7 +70,10 @@ func New(o Options) (*Log, error) {
 	l := &Log{options: o}
 	var ctx context.Context
 	ctx, l.stop = context.WithCancel(context.Background())
-	l.ended.Go(func() { l.summarize(ctx) })
+	l.ended.Go(func() {
+		poll.Every(ctx, o.Every, nil, l.summary)
+		l.summary() // the last one
+	})
 	return l, nil
 }
 

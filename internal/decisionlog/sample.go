@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/internal/poll"
 )
 
 // A kind is what is counted separately for each rule, or for each cause of store failures.
@@ -96,12 +95,6 @@ func powerOfTen(n int64) bool {
 		n /= 10
 	}
 	return n == 1
-}
-
-// summarize writes summaries until ctx ends, and then the last one.
-func (l *Log) summarize(ctx context.Context) {
-	poll.Every(ctx, l.options.Every, nil, l.summary)
-	l.summary()
 }
 
 // summary logs the number of records of each rule and kind, unless all of them were logged.
