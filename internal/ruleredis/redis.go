@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -87,7 +88,7 @@ func (r *Rules) Read(ctx context.Context) (*live.Text, error) {
 	replies := client.DoMulti(ctx,
 		client.B().Hmget().Key(r.key).Field("version", "checksum").Build(),
 		client.B().Hstrlen().Key(r.key).Field("text").Build())
-	known, err := replies[0].ToArray()
+	known, err := replies[0].AsStrSlice()
 	size, sizeErr := replies[1].AsInt64()
 	if err := errors.Join(err, sizeErr); err != nil {
 		return nil, r.failed(attempt, err)
@@ -98,7 +99,7 @@ func (r *Rules) Read(ctx context.Context) (*live.Text, error) {
 	if size > int64(live.MaxEncoded) {
 		return nil, fmt.Errorf("%s %v: the text has %d bytes, at most %d", attempt, r, size, live.MaxEncoded)
 	}
-	if last := r.lastRead(); last != nil && matchesTexts(known, strconv.FormatInt(last.Version, 10), last.Checksum()) {
+	if last := r.lastRead(); last != nil && slices.Equal(known, []string{strconv.FormatInt(last.Version, 10), last.Checksum()}) {
 		return last, nil
 	}
 	data, err := client.Do(ctx, client.B().Hget().Key(r.key).Field("text").Build()).AsBytes()
@@ -122,19 +123,6 @@ func (r *Rules) lastRead() *live.Text {
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	return r.last
-}
-
-// matchesTexts reports whether a reply consists of these texts.
-func matchesTexts(reply []rueidis.RedisMessage, want ...string) bool {
-	if len(reply) != len(want) {
-		return false
-	}
-	for i := range want {
-		if got, err := reply[i].ToString(); err != nil || got != want[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // Watch listens to the channel. If the connection is lost, it listens again, with increasing delays.
