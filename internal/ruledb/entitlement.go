@@ -310,14 +310,13 @@ func (e *Entitlement) Validate() error {
 
 func (k EntitlementKey) validate() error {
 	var errs []error
-	for what, name := range map[string]struct {
-		text string
-		most int
-	}{"attribute": {k.Attribute, bounds.AttributeName}, "limit": {k.Name, maxEntitlementName}} {
-		if !isName(name.text) || len(name.text) > name.most {
-			errs = append(errs, fmt.Errorf("invalid %s %.80q: must be 1 to %d letters, digits, - and _", what, name.text, name.most))
+	check := func(what, name string, most int) {
+		if !isName(name) || len(name) > most {
+			errs = append(errs, fmt.Errorf("invalid %s %.80q: must be 1 to %d letters, digits, - and _", what, name, most))
 		}
 	}
+	check("attribute", k.Attribute, bounds.AttributeName)
+	check("limit", k.Name, maxEntitlementName)
 	if k.Value == "" || len(k.Value) > maxEntitlementValue || !utf8.ValidString(k.Value) || strings.ContainsFunc(k.Value, unicode.IsControl) {
 		errs = append(errs, fmt.Errorf("invalid value %.80q: must be 1 to %d bytes of UTF-8 without control characters", k.Value, maxEntitlementValue))
 	}
