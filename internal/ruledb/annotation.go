@@ -47,17 +47,14 @@ func (db *DB) Annotate(ctx context.Context, n *Annotation) error {
 	if err := n.Validate(); err != nil {
 		return err
 	}
-	done, err := db.sql.ExecContext(ctx, `
+	added, err := changes(ctx, db.sql, `
 		INSERT INTO traffic_annotations (id, at, rule, body, author)
 		SELECT $1, $2, $3, $4, $5 WHERE (SELECT count(*) FROM traffic_annotations) < $6`,
 		n.ID, n.At.UnixMicro(), n.Rule, n.Text, n.Author, MaxAnnotations)
-	if err != nil {
-		return db.failed("annotate in", err)
-	}
-	if added, err := done.RowsAffected(); err == nil && added == 0 {
+	if err == nil && !added {
 		return ErrManyAnnotations
 	}
-	return nil
+	return db.failed("annotate in", err)
 }
 
 // Annotations returns the annotations from one time to before another, the oldest first. With a rule, it returns those
@@ -70,10 +67,6 @@ func (db *DB) Annotations(ctx context.Context, from, to time.Time, rule string) 
 
 // DeleteAnnotation deletes an annotation, and reports whether there was one.
 func (db *DB) DeleteAnnotation(ctx context.Context, id string) (bool, error) {
-	done, err := db.sql.ExecContext(ctx, `DELETE FROM traffic_annotations WHERE id = $1`, id)
-	if err != nil {
-		return false, db.failed("delete an annotation of", err)
-	}
-	deleted, err := done.RowsAffected()
-	return deleted > 0, err
+	deleted, err := changes(ctx, db.sql, `DELETE FROM traffic_annotations WHERE id = $1`, id)
+	return deleted, db.failed("delete an annotation of", err)
 }

@@ -31,6 +31,16 @@ func eachRow[T any](ctx context.Context, from querier, query string, args []any,
 	return rows.Err()
 }
 
+// changes executes a statement, and reports whether it changed a row.
+func changes(ctx context.Context, on execer, query string, args ...any) (bool, error) {
+	result, err := on.ExecContext(ctx, query, args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
 // readAll returns all rows of a query. attempt is what an error says was attempted.
 func readAll[T any](ctx context.Context, db *DB, attempt, query string, args []any, columns func(*T) []any) (all []T, err error) {
 	err = eachRow(ctx, db.sql, query, args, columns, func(row T) error {

@@ -80,16 +80,13 @@ func (db *DB) save(ctx context.Context, change Change, restores int64) (Version,
 func insert(ctx context.Context, tx *sql.Tx, v *Version) (bool, error) {
 	digest := sha256.Sum256(v.Document)
 	// If another writer uses the same number first, PostgreSQL waits for its commit and then does nothing.
-	result, err := tx.ExecContext(ctx, `
+	saved, err := changes(ctx, tx, `
 		INSERT INTO rule_versions (number, at, author, message, restores, digest, document)
 		SELECT $1, $2, $3, $4, $5, $6, $7
 		WHERE (SELECT coalesce(max(number), 0) FROM rule_versions) = $8
 		ON CONFLICT (number) DO NOTHING`,
 		v.Number, v.At.UnixMicro(), v.Author, v.Message, orNull(v.Restores), digest[:], v.Document, v.Number-1)
-	if err != nil {
-		return false, err
-	}
-	if n, err := result.RowsAffected(); err != nil || n == 0 {
+	if err != nil || !saved {
 		return false, err
 	}
 	event := Event{At: v.At, Actor: v.Author, Action: ActionSave, Version: v.Number, Detail: v.Message}

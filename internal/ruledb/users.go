@@ -38,12 +38,12 @@ func (db *DB) AddUser(ctx context.Context, by string, u User) error {
 		if err != nil {
 			return Event{}, err
 		}
-		result, err := tx.ExecContext(ctx, `INSERT INTO admin_users (name, role, password, version, epoch, created_at, login_at)
+		added, err := changes(ctx, tx, `INSERT INTO admin_users (name, role, password, version, epoch, created_at, login_at)
 			VALUES ($1, $2, $3, 1, 1, $4, 0) ON CONFLICT (name) DO NOTHING`, u.Name, u.Role, u.Password, micros(time.Now()))
-		if err := affected(result, err, refused("a user with this name already exists")); err != nil {
-			return Event{}, err
+		if err == nil && !added {
+			err = refused("a user with this name already exists")
 		}
-		return Event{Actor: by, Action: "user-add", Detail: fmt.Sprintf("%s as %s", u.Name, u.Role)}, nil
+		return Event{Actor: by, Action: "user-add", Detail: fmt.Sprintf("%s as %s", u.Name, u.Role)}, err
 	})
 }
 
@@ -133,15 +133,4 @@ func keepAdmin(ctx context.Context, tx *sql.Tx, u *User) error {
 func countUsers(ctx context.Context, tx *sql.Tx) (all, admins int, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE role = $1) FROM admin_users`, adminRole).Scan(&all, &admins)
 	return all, admins, err
-}
-
-// affected returns none if a statement has changed nothing.
-func affected(result sql.Result, err, none error) error {
-	if err != nil {
-		return err
-	}
-	if n, err := result.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	return none
 }
