@@ -94,18 +94,6 @@ func (h *history) forget(now time.Time) {
 	}
 }
 
-func (h *history) recordTime(d time.Duration) { h.times[coarseSlot(h.now)%coarses].decisions.record(d) }
-
-// storeTook counts an operation of the store.
-func (h *history) storeTook(d time.Duration, failed bool) {
-	h.times[coarseSlot(h.now)%coarses].store.record(d)
-	now := &h.store[fineSlot(h.now)%fines]
-	now.Operations++
-	if failed {
-		now.Failed++
-	}
-}
-
 // add takes over what a shard holds.
 func (h *history) add(s *shard) {
 	h.totals.add(&s.totals)
@@ -153,11 +141,9 @@ func (h *history) rule(name string) *ruleHistory {
 }
 
 func (h *history) recordClient(rule *rules.Rule, hash uint64) {
-	r := h.rule(rule.Name)
-	if r.callers == nil {
-		return
+	if r := h.rule(rule.Name); r.callers != nil {
+		r.callers[coarseSlot(h.now)%coarses].distinct.insert(hash)
 	}
-	r.callers[coarseSlot(h.now)%coarses].distinct.insert(hash)
 }
 
 // remember adds a request to the recent ones, and counts its client.

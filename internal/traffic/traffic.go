@@ -99,14 +99,17 @@ func (t *Traffic) RuleFailed(of *rules.Snapshot, r *rules.Rule) {
 func (t *Traffic) Took(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.history.recordTime(d)
+	h := &t.history
+	h.times[coarseSlot(h.now)%coarses].decisions.record(d)
 }
 
 // StoreTook records how long an operation of the store took, and whether it failed.
 func (t *Traffic) StoreTook(d time.Duration, failed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.history.storeTook(d, failed)
+	h := &t.history
+	h.times[coarseSlot(h.now)%coarses].store.record(d)
+	h.store[fineSlot(h.now)%fines].Add(StoreCounts{Operations: 1, Failed: int64(index(failed))})
 }
 
 // Busy reports whether the request rate is high enough to time only a sample.
