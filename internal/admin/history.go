@@ -99,7 +99,6 @@ func (x *apiRequest) between(q *query) traffic.Query {
 // A merged history adds up nodes.
 type mergedHistory struct {
 	*History
-	known []bool
 	rules map[string][]traffic.Counts
 }
 
@@ -108,7 +107,7 @@ func historyOf(h *fleet.History) *History {
 	m := mergedHistory{History: &History{
 		From: h.From, To: h.Now, Step: h.Step.Milliseconds(), Nodes: each(h.Nodes, askedNode), Rules: []RuleHistory{}, Marks: []Mark{},
 		Series: make([]*traffic.Counts, steps), DecisionP99: make([]*int64, steps), StoreP99: make([]*int64, steps),
-	}, known: make([]bool, steps), rules: map[string][]traffic.Counts{}}
+	}, rules: map[string][]traffic.Counts{}}
 	if h.To.Before(h.Now) {
 		m.To = h.To
 	}
@@ -131,8 +130,7 @@ func (m *mergedHistory) add(p *trafficdb.Past) {
 		if !known {
 			continue
 		}
-		if !m.known[i] {
-			m.known[i] = true
+		if m.Series[i] == nil {
 			m.Series[i], m.DecisionP99[i], m.StoreP99[i] = new(traffic.Counts), new(int64), new(int64)
 		}
 		m.Series[i].Add(p.Series[i])
@@ -159,7 +157,7 @@ func (m *mergedHistory) finish() {
 		one := RuleHistory{Rule: rule, Series: make([]*traffic.Counts, len(series))}
 		for i := range series {
 			one.Total.Add(series[i])
-			if m.known[i] {
+			if m.Series[i] != nil {
 				one.Series[i] = &series[i]
 			}
 		}
