@@ -44,25 +44,26 @@ func (a *Admin) listBans(x *apiRequest) (any, error) {
 		return nil, err
 	}
 	banning := slices.DeleteFunc(slices.Clone(a.Rules.Live.Load().Rules), func(r *rules.Rule) bool { return r.Penalty == nil })
-	told, from := &Bans{Bans: []Ban{}}, cursor.Get("rule")
-	if from != "" && !slices.ContainsFunc(banning, func(r *rules.Rule) bool { return r.Name == from }) {
-		q.fail("cursor", "is outdated because the rules have changed: start with the first page")
-		return nil, q.err()
+	if from := cursor.Get("rule"); from != "" {
+		at := slices.IndexFunc(banning, func(r *rules.Rule) bool { return r.Name == from })
+		if at < 0 {
+			q.fail("cursor", "is outdated because the rules have changed: start with the first page")
+			return nil, q.err()
+		}
+		banning = banning[at:]
 	}
-	for i, r := range banning {
-		if from != "" && from != r.Name {
-			continue
-		}
-		next, err := a.bansOf(x, r, cursor.Get("at"), told)
-		switch {
-		case err != nil:
-			return nil, err
-		case next != "":
-			told.Next = url.Values{"rule": {r.Name}, "at": {next}}.Encode()
-		case i+1 < len(banning):
-			told.Next = url.Values{"rule": {banning[i+1].Name}}.Encode()
-		}
-		break
+	told := &Bans{Bans: []Ban{}}
+	if len(banning) == 0 {
+		return told, nil
+	}
+	next, err := a.bansOf(x, banning[0], cursor.Get("at"), told)
+	switch {
+	case err != nil:
+		return nil, err
+	case next != "":
+		told.Next = url.Values{"rule": {banning[0].Name}, "at": {next}}.Encode()
+	case len(banning) > 1:
+		told.Next = url.Values{"rule": {banning[1].Name}}.Encode()
 	}
 	return told, nil
 }
