@@ -146,11 +146,11 @@ func quote(text string) string {
 // before inserts an item into a list, before the one at a position.
 func (e *editor) before(at rules.Position, item string) string {
 	line, offset := e.line(at)
-	before := []rune(line)[:at.Column-1]
-	if dashes := string(before); strings.TrimSpace(dashes) == "-" {
-		return e.text[:offset] + dashes + item + "\n" + e.text[offset:]
+	before := string([]rune(line)[:at.Column-1])
+	if strings.TrimSpace(before) == "-" {
+		return e.text[:offset] + before + item + "\n" + e.text[offset:]
 	}
-	offset += len(string(before))
+	offset += len(before)
 	return e.text[:offset] + item + ", " + e.text[offset:]
 }
 
