@@ -46,7 +46,7 @@ type NewToken struct {
 }
 
 func (a *Admin) listTokens(x *apiRequest) (any, error) {
-	all, _, err := a.readPeople(x)
+	all, err := a.readPeople(x)
 	if err != nil {
 		return nil, err
 	}

@@ -184,10 +184,15 @@ func (a *Admin) login(x *apiRequest, asked *struct {
 			return nil, problem
 		}
 	}
+	a.Log.Info("login", "actor", x.who.String())
+	return a.beginSession(x)
+}
+
+// beginSession starts a session of the client, and answers with it.
+func (a *Admin) beginSession(x *apiRequest) (any, error) {
 	begun, secret := a.sessions.begin(x.who.credential, sessionOf(x.r))
 	http.SetCookie(x.w, newCookie(x.r, secret))
 	x.who.session = begun
-	a.Log.Info("login", "actor", x.who.String())
 	return a.session(x)
 }
 

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/penstock-io/penstock/internal/ruledb"
@@ -44,7 +45,7 @@ func (c *principal) name() string {
 }
 
 func (a *Admin) listUsers(x *apiRequest) (any, error) {
-	all, _, err := a.readPeople(x)
+	all, err := a.readPeople(x)
 	if err != nil {
 		return nil, err
 	}
@@ -52,28 +53,26 @@ func (a *Admin) listUsers(x *apiRequest) (any, error) {
 }
 
 // readPeople reads users and tokens from the database, with the latest times of use.
-func (a *Admin) readPeople(x *apiRequest) (*ruledb.People, *ruledb.DB, error) {
+func (a *Admin) readPeople(x *apiRequest) (ruledb.People, error) {
 	db, err := a.people.database(x.r.Context())
 	if err != nil {
-		return nil, nil, err
+		return ruledb.People{}, err
 	}
-	all, err := db.People(x.r.Context())
-	return &all, db, err
+	return db.People(x.r.Context())
 }
 
 // tellUser returns a user after a change. The directory learns of the change.
-func (a *Admin) tellUser(x *apiRequest, db *ruledb.DB, name, made string) (any, error) {
+func (a *Admin) tellUser(x *apiRequest, name, made string) (any, error) {
 	a.people.changed()
-	all, err := db.People(x.r.Context())
+	all, err := a.readPeople(x)
 	if err != nil {
 		return nil, err
 	}
-	for i := range all.Users {
-		if all.Users[i].Name == name {
-			return NewPassword{userOf(&all.Users[i]), made}, nil
-		}
+	i := slices.IndexFunc(all.Users, func(u ruledb.User) bool { return u.Name == name })
+	if i < 0 {
+		return nil, refuse(http.StatusNotFound, NotFound, "the user was removed meanwhile")
 	}
-	return nil, refuse(http.StatusNotFound, NotFound, "the user was removed meanwhile")
+	return NewPassword{userOf(&all.Users[i]), made}, nil
 }
 
 func (a *Admin) addUser(x *apiRequest, asked *struct {
@@ -102,7 +101,7 @@ func (a *Admin) addUser(x *apiRequest, asked *struct {
 	if err := db.AddUser(x.r.Context(), x.who.String(), ruledb.User{Name: asked.Name, Role: asked.Role.String(), Password: hash}); err != nil {
 		return nil, err
 	}
-	return a.tellUser(x, db, asked.Name, made)
+	return a.tellUser(x, asked.Name, made)
 }
 
 func (a *Admin) changeUser(x *apiRequest, asked *struct {
@@ -135,7 +134,7 @@ func (a *Admin) change(x *apiRequest, c ruledb.UserChange, made string) (any, er
 	if err := db.ChangeUser(x.r.Context(), x.who.String(), name, c); err != nil {
 		return nil, err
 	}
-	return a.tellUser(x, db, name, made)
+	return a.tellUser(x, name, made)
 }
 
 func (a *Admin) removeUser(x *apiRequest, asked *struct {
@@ -196,8 +195,5 @@ func (a *Admin) renew(x *apiRequest, u *ruledb.User) (any, error) {
 		return nil, errOver("the user was removed")
 	}
 	x.who.credential.user, x.who.credential.epoch = now.ID, now.Epoch
-	begun, secret := a.sessions.begin(x.who.credential, sessionOf(x.r))
-	http.SetCookie(x.w, newCookie(x.r, secret))
-	x.who.session = begun
-	return a.session(x)
+	return a.beginSession(x)
 }
