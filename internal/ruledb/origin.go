@@ -46,14 +46,12 @@ func NewOrigin(source string, options Options) (*Origin, error) {
 // String returns the name of the database, without a password.
 func (o *Origin) String() string { return o.name }
 
-var errClosed = errors.New("the origin is closed")
-
 // DB opens the database unless it is open. It stays open until Close of the origin.
 func (o *Origin) DB(ctx context.Context) (*DB, error) {
 	o.opening.Lock()
 	defer o.opening.Unlock()
 	if o.closed {
-		return nil, &failure{attempt: "open", database: o.name, cause: errClosed}
+		return nil, &failure{attempt: "open", database: o.name, cause: errors.New("the origin is closed")}
 	}
 	if o.db != nil {
 		return o.db, nil

@@ -99,7 +99,10 @@ func (r *Rules) Read(ctx context.Context) (*live.Text, error) {
 	if size > int64(live.MaxEncoded) {
 		return nil, fmt.Errorf("%s %v: the text has %d bytes, at most %d", attempt, r, size, live.MaxEncoded)
 	}
-	if last := r.lastRead(); last != nil && slices.Equal(known, []string{strconv.FormatInt(last.Version, 10), last.Checksum()}) {
+	r.reading.Lock()
+	last := r.last
+	r.reading.Unlock()
+	if last != nil && slices.Equal(known, []string{strconv.FormatInt(last.Version, 10), last.Checksum()}) {
 		return last, nil
 	}
 	data, err := client.Do(ctx, client.B().Hget().Key(r.key).Field("text").Build()).AsBytes()
@@ -117,12 +120,6 @@ func (r *Rules) Read(ctx context.Context) (*live.Text, error) {
 	r.last = text
 	r.reading.Unlock()
 	return text, nil
-}
-
-func (r *Rules) lastRead() *live.Text {
-	r.reading.Lock()
-	defer r.reading.Unlock()
-	return r.last
 }
 
 // Watch listens to the channel. If the connection is lost, it listens again, with increasing delays.
