@@ -174,8 +174,8 @@ func New(o Options) (*Admin, error) {
 	}
 	a := &Admin{Options: o, veil: veil, logins: logins, turns: newWorkSlots(), tools: newWorkSlots(), beat: heartbeat, toolTime: maxToolTime}
 	a.lookEvery = lookEvery
-	a.reveals = newRevealLog(a)
-	a.sessions = newSessions(o.Now)
+	a.reveals = &revealLog{admin: a, at: map[string]time.Time{}}
+	a.sessions = &sessions{now: o.Now, all: map[digest]*session{}}
 	a.people = newDirectory(&o)
 	a.access = newAccess(&o, a.people, a.sessions, a.logins)
 	a.draining, a.drain = context.WithCancel(context.Background())

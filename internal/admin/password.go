@@ -25,9 +25,6 @@ func (t *hashTurns) begin(ctx context.Context) (end func(), err error) {
 	return queue(ctx, t.waiting, "%d passwords are waiting to be checked", t.running)
 }
 
-// wrongPassword does not say whether there is such a user.
-const wrongPasswordText = "wrong user name or password"
-
 // byPassword identifies the client as a user, or refuses the attempt. The response to an unknown user takes as long
 // as that to a wrong password.
 func (a *Admin) byPassword(x *apiRequest, name, given string) error {
@@ -87,7 +84,8 @@ func (a *Admin) checkPassword(x *apiRequest, name, given string) (*ruledb.User, 
 		if _, problem := l.take(ctx, l.userFailures, "user", name, 1); problem != nil {
 			return nil, problem
 		}
-		return nil, l.failed(ctx, x.who.address, wrongPassword, wrongPasswordText)
+		// The text does not say whether there is such a user.
+		return nil, l.failed(ctx, x.who.address, wrongPassword, "wrong user name or password")
 	}
 	if outdated {
 		a.rehash(ctx, u, given)

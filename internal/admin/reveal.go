@@ -20,8 +20,6 @@ const (
 	maxReveals  = 1000 // entries that are kept
 )
 
-func newRevealLog(a *Admin) *revealLog { return &revealLog{admin: a, at: map[string]time.Time{}} }
-
 // note records that the client is shown names. The response does not wait for it: requests must be visible even while
 // the database is unavailable.
 func (r *revealLog) note(x *apiRequest) {

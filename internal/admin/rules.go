@@ -72,7 +72,11 @@ func (r *Rules) now(ctx context.Context) (*state, error) {
 		if err != nil {
 			return nil, err
 		}
-		return stateOf(current), nil
+		if current.Number == 0 {
+			return &state{files: []rules.File{none}}, nil
+		}
+		text := current.Text()
+		return &state{files: text.Files, checksum: text.Checksum(), version: &current}, nil
 	}
 	text, err := r.Origin.Read(ctx)
 	if errors.Is(err, live.ErrNoRules) {
@@ -82,14 +86,6 @@ func (r *Rules) now(ctx context.Context) (*state, error) {
 		return nil, refuse(http.StatusServiceUnavailable, Unavailable, err.Error())
 	}
 	return &state{files: text.Files, checksum: text.Checksum()}, nil
-}
-
-func stateOf(v ruledb.Version) *state {
-	if v.Number == 0 {
-		return &state{files: []rules.File{none}}
-	}
-	text := v.Text()
-	return &state{files: text.Files, checksum: text.Checksum(), version: &v}
 }
 
 // number returns the number of the version, or 0 if there is none.

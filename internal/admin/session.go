@@ -34,10 +34,6 @@ type sessions struct {
 	all map[digest]*session
 }
 
-func newSessions(now func() time.Time) *sessions {
-	return &sessions{now: now, all: map[digest]*session{}}
-}
-
 // begin starts a session and returns its secret. The client's previous session ends.
 func (s *sessions) begin(c credential, before string) (*session, string) {
 	secret := rand.Text() + rand.Text()
