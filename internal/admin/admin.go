@@ -168,7 +168,7 @@ func New(o Options) (*Admin, error) {
 		o.Fleet = fleet.New(fleet.Options{Traffic: o.Traffic, Members: func() []membership.KnownNode { return o.Nodes()[:1] }})
 	}
 	veil := newMasker(o.Rules.Compile.Secret)
-	logins, err := newLogins(o, &refusals{log: o.Log, veil: veil, now: o.Now})
+	logins, err := newLogins(o, newRefusals(&o, veil))
 	if err != nil {
 		return nil, fmt.Errorf("new admin API: %w", err)
 	}

@@ -98,7 +98,7 @@ func (l *logins) refuse(ctx context.Context, from netip.Addr) *Problem {
 	return l.failed(ctx, from, wrongToken, "unknown token")
 }
 
-func (l *logins) failed(ctx context.Context, from netip.Addr, why refusal, detail string) *Problem {
+func (l *logins) failed(ctx context.Context, from netip.Addr, why, detail string) *Problem {
 	d, problem := l.take(ctx, l.failures, "network", networkOf(from), 1)
 	switch {
 	case problem != nil:

@@ -2,24 +2,18 @@ package admin
 
 import (
 	"log/slog"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
 )
 
-// A refusal is the reason why a client was not let in.
-type refusal uint8
-
+// Reasons why a client was not let in.
 const (
-	wrongToken refusal = iota
-	wrongPassword
-	tooMany // failed attempts before this one
-	refusalKinds
+	wrongToken    = "wrong_token"
+	wrongPassword = "wrong_password"
+	tooMany       = "too_many_attempts" // that failed before this one
 )
-
-func (r refusal) String() string {
-	return [...]string{"wrong_token", "wrong_password", "too_many_attempts"}[r]
-}
 
 // refusals counts refused logins. It logs only some of them, so that guessing tokens does not fill the log, from
 // however many addresses.
@@ -29,15 +23,19 @@ type refusals struct {
 	now  func() time.Time
 
 	mu     sync.Mutex
-	counts [refusalKinds]int64
+	counts map[string]int64 // by reason; every reason is present
 	logged time.Time
 	unsaid int // not logged since then
+}
+
+func newRefusals(o *Options, veil *masker) *refusals {
+	return &refusals{log: o.Log, veil: veil, now: o.Now, counts: map[string]int64{wrongToken: 0, wrongPassword: 0, tooMany: 0}}
 }
 
 // refusalLogEvery is the shortest time between two log lines.
 const refusalLogEvery = 10 * time.Second
 
-func (r *refusals) add(why refusal, from netip.Addr) {
+func (r *refusals) add(why string, from netip.Addr) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counts[why]++
@@ -46,7 +44,7 @@ func (r *refusals) add(why refusal, from netip.Addr) {
 	if !r.logged.IsZero() && now.Sub(r.logged) < refusalLogEvery {
 		return
 	}
-	r.log.Warn("a login was refused", "reason", why.String(), "from", r.veil.value("ip", from.String()), "since_last_line", r.unsaid)
+	r.log.Warn("a login was refused", "reason", why, "from", r.veil.value("ip", from.String()), "since_last_line", r.unsaid)
 	r.logged, r.unsaid = now, 0
 }
 
@@ -55,9 +53,5 @@ func (a *Admin) RefusedLogins() map[string]int64 {
 	r := a.logins.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make(map[string]int64, refusalKinds)
-	for why, n := range r.counts {
-		all[refusal(why).String()] = n
-	}
-	return all
+	return maps.Clone(r.counts)
 }
