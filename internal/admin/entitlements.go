@@ -238,10 +238,10 @@ type Readable struct {
 const maxTenantRules = 500
 
 // showTenant returns the limits of a tenant, or of any other clients, and where each number comes from.
-func (a *Admin) showTenant(x *apiRequest) (any, error) {
-	var asked requestInput
-	call, err := x.readCall(&asked, &asked)
-	if err != nil {
+func (a *Admin) showTenant(x *apiRequest, asked *requestInput) (any, error) {
+	var mistakes wire.FieldErrors
+	call := asked.call(&mistakes)
+	if err := mistakes.Err(); err != nil {
 		return nil, err
 	}
 	view := TenantView{Entitlements: []Entitlement{}, Limits: []TenantLimit{}}

@@ -128,23 +128,13 @@ func (q *requestInput) call(mistakes *wire.FieldErrors) *penstock.Call {
 	return c
 }
 
-// readCall reads the body, of which input is the part that describes a request.
-func (x *apiRequest) readCall(body any, input *requestInput) (*penstock.Call, error) {
-	if err := x.read(body); err != nil {
-		return nil, err
-	}
+func (a *Admin) explain(x *apiRequest, asked *struct {
+	requestInput
+	At time.Time `json:"at"` // zero: now
+}) (any, error) {
 	var mistakes wire.FieldErrors
-	call := input.call(&mistakes)
-	return call, mistakes.Err()
-}
-
-func (a *Admin) explain(x *apiRequest) (any, error) {
-	var asked struct {
-		requestInput
-		At time.Time `json:"at"` // zero: now
-	}
-	call, err := x.readCall(&asked, &asked.requestInput)
-	if err != nil {
+	call := asked.call(&mistakes)
+	if err := mistakes.Err(); err != nil {
 		return nil, err
 	}
 	at := a.Now()

@@ -65,7 +65,7 @@ func (a *Admin) routes() []route {
 		{"GET", "/v1/rules/schema", Viewer, schema},
 		{"POST", "/v1/rules/{name}/overrides", Operator, takes(a.addOverride)},
 
-		{"POST", "/v1/explain", Viewer, a.explain},
+		{"POST", "/v1/explain", Viewer, takes(a.explain)},
 		{"POST", "/v1/playground", Viewer, inTurn(a.play)},
 		{"POST", "/v1/tools/backtest", Operator, asTool(a.backtest)},
 		{"POST", "/v1/tools/suggest", Operator, asTool(a.suggest)},
@@ -85,7 +85,7 @@ func (a *Admin) routes() []route {
 
 		{"GET", "/v1/entitlements", Operator, a.listEntitlements},
 		{"POST", "/v1/entitlements", Operator, a.changeEntitlements},
-		{"POST", "/v1/entitlements/show", Operator, a.showTenant},
+		{"POST", "/v1/entitlements/show", Operator, takes(a.showTenant)},
 
 		{"GET", "/v1/audit", Viewer, a.audit},
 	}
