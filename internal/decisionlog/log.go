@@ -101,7 +101,7 @@ func (l *Log) Observe(o *engine.Observation) {
 		l.storeFailed(o)
 	}
 	kind := kindOf(o.Verdict)
-	if l.options.Mode == None || !l.options.Log.Enabled(context.Background(), kind.level()) {
+	if l.options.Mode == None || !l.options.Log.Enabled(context.Background(), records[kind].level) {
 		return
 	}
 	if nth, keep := l.sample(&l.sampled, o.Verdict.Rule, kind); keep {
@@ -122,7 +122,7 @@ func (l *Log) write(kind kind, nth int64, attrs []slog.Attr) {
 	if nth > 1 {
 		attrs = append(attrs, slog.Int64("nth", nth))
 	}
-	l.options.Log.LogAttrs(context.Background(), kind.level(), kind.String(), attrs...)
+	l.options.Log.LogAttrs(context.Background(), records[kind].level, records[kind].text, attrs...)
 }
 
 func decisionAttrs(o *engine.Observation) []slog.Attr {

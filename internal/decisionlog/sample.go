@@ -24,20 +24,17 @@ const (
 	kinds
 )
 
-func (k kind) String() string {
-	return [...]string{"allowed", "denied", "invalid call", "the store failed", "a rule could not be evaluated", "data is not the number of a limit, using its default"}[k]
-}
-
-func (k kind) level() slog.Level {
-	return [...]slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelWarn, slog.LevelError, slog.LevelError, slog.LevelWarn}[k]
-}
-
-// of returns what a kind is counted by.
-func (k kind) of() string {
-	if k == storeFailure {
-		return "cause"
-	}
-	return "rule"
+// records are the kinds as they are logged.
+var records = [kinds]struct {
+	level    slog.Level
+	by, text string // what it is counted by, and the message
+}{
+	allowed:      {slog.LevelInfo, "rule", "allowed"},
+	denied:       {slog.LevelWarn, "rule", "denied"},
+	invalidCall:  {slog.LevelWarn, "rule", "invalid call"},
+	storeFailure: {slog.LevelError, "cause", "the store failed"},
+	ruleFailure:  {slog.LevelError, "rule", "a rule could not be evaluated"},
+	badNumber:    {slog.LevelWarn, "rule", "data is not the number of a limit, using its default"},
 }
 
 func kindOf(v *penstock.Verdict) kind {
@@ -104,8 +101,8 @@ func (l *Log) summary() {
 		for _, rule := range slices.Sorted(maps.Keys(taken)) {
 			for k := range kinds {
 				if n := taken[rule][k].Load(); n > 1 {
-					l.options.Log.LogAttrs(context.Background(), k.level(), k.String()+", total",
-						slog.String(k.of(), rule), slog.Int64("count", n), slog.Float64("within_seconds", l.options.Every.Seconds()))
+					l.options.Log.LogAttrs(context.Background(), records[k].level, records[k].text+", total",
+						slog.String(records[k].by, rule), slog.Int64("count", n), slog.Float64("within_seconds", l.options.Every.Seconds()))
 				}
 			}
 		}
