@@ -125,11 +125,9 @@ func (f *Fleet) Receive(from string, text []byte) {
 		f.mu.Lock()
 		waiting := f.asked[m.Number]
 		f.mu.Unlock()
-		if waiting != nil {
-			select {
-			case waiting <- delivered{from, *m.Answer}:
-			default: // a node answers once
-			}
+		select {
+		case waiting <- delivered{from, *m.Answer}:
+		default: // nobody waits, or the node has answered
 		}
 	case m.Follow != nil:
 		f.serve(followerID{from, m.Number}, m.Follow)
