@@ -51,13 +51,11 @@ func (p *Past) add(minute int64, step int, c *counted, rule string) {
 		if rule != "" && name != rule {
 			continue
 		}
+		if p.Rules[name] == nil && len(p.Rules) >= maxRules {
+			name = traffic.Others
+		}
 		if p.Rules[name] == nil {
-			if len(p.Rules) >= maxRules {
-				name = traffic.Others
-			}
-			if p.Rules[name] == nil {
-				p.Rules[name] = make([]traffic.Counts, steps)
-			}
+			p.Rules[name] = make([]traffic.Counts, steps)
 		}
 		p.Rules[name][step].Add(counts)
 	}

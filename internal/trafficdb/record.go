@@ -54,8 +54,6 @@ func Start(o Options) *Recorder {
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
-func timeOf(minute int64) time.Time { return time.Unix(minute*60, 0).UTC() }
-
 func (r *Recorder) run(ctx context.Context) {
 	pruned := time.Time{}
 	poll.Every(ctx, saveEvery, nil, func() {
@@ -120,7 +118,8 @@ func (r *Recorder) save(ctx context.Context, before int64) {
 
 // minute counts one minute from memory.
 func (r *Recorder) minute(minute int64) *counted {
-	q := traffic.Query{From: timeOf(minute), To: timeOf(minute + 1), Step: Resolution}
+	from := time.Unix(minute*60, 0).UTC()
+	q := traffic.Query{From: from, To: from.Add(Resolution), Step: Resolution}
 	return newCounted(r.options.Traffic.Count(q), r.options.Traffic.Marks(q.From, q.To))
 }
 
