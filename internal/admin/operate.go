@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -39,7 +40,7 @@ func (a *Admin) resetKey(x *apiRequest, asked *clientSelector) (any, error) {
 				return nil, err
 			}
 			if local, ok := a.Local.(storage.Resetter); ok {
-				err = local.Reset(x.r.Context(), &g)
+				err = errors.Join(err, local.Reset(x.r.Context(), &g))
 			}
 		}
 		a.Forget(s.id, false, algorithm.MaxInstant)
