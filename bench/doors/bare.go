@@ -51,7 +51,7 @@ func handlerOf(kind, asked string) http.Handler {
 	case "app":
 		return http.HandlerFunc(answerHello)
 	case "app-inside":
-		snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(rulesOf("1000000000/1m"))}}, rules.Options{Secret: "bench"})
+		snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(values{Allow: true}.fill("rules.yaml"))}}, rules.Options{Secret: "bench"})
 		lab.Check(err)
 		decider = lab.Must(engine.New(engine.Options{Store: lab.Must(memstore.New(memstore.Options{})), Rules: engine.Fixed(snapshot)}))
 	case "app-http":

@@ -36,7 +36,8 @@ func Measure(b *lab.Bench) report.Section {
 	d := &bench{Bench: b, dir: b.TempDir("")}
 	d.penstock = filepath.Join(d.dir, "penstock")
 	b.Build("..", d.penstock, "./cmd/penstock")
-	d.upstream = d.startUpstream()
+	upstream := values{Name: "upstream", Dir: d.dir, Addr: lab.FreeAddr()}
+	d.upstream = d.nginx(upstream, upstream.fill("upstream.conf"))
 	s := report.Section{Name: "doors", Title: "What a request pays for being limited", Notes: []string{
 		"Load, contestants and upstream share this machine's processors: rates say less than processor time.",
 		"Caddy has no limiter of its own: it only passes on.",
@@ -123,13 +124,10 @@ func (b *bench) gateways(s *report.Section, allow bool) {
 // decisions compares the decision API with a handler that decides nothing.
 func (b *bench) decisions(s *report.Section) {
 	const check = "Penstock /v1/check"
-	ours := newContestant(check, report.Ours, true, b.servePenstock(true, listenHTTP))
+	ours := newContestant(check, report.Ours, true, b.startPenstock(values{Listener: "http", Allow: true}))
 	ours.load.url += "v1/check"
 	bare := newContestant(bareJSON, report.Ceiling, true, b.startBare("json", ""))
-	ours.load.script = `wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-wrk.body = '{"domain": "default", "attributes": {"ip": "192.0.2.7", "path": "/search", "method": "GET"}, "cost": 1}'
-`
+	ours.load.script = values{}.fill("check.lua")
 	bare.load.script = ours.load.script
 	t := b.compete(s, fmt.Sprintf("Decision API (%d connections)", connections), bareJSON, ours, bare)
 	atMost(s, t, "/v1/check: processor time vs bare JSON handler", check, bareJSON, 1.5)
