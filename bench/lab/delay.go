@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Delay starts a proxy for a TCP server until the end of the scope, and returns its address. It delays every byte by
@@ -77,4 +79,11 @@ func pump(to, from net.Conn, delay time.Duration) {
 		}
 	}
 	_ = to.(*net.TCPConn).CloseWrite()
+}
+
+// Sleep sleeps in the kernel, which is late by about 50 µs. A signal may end it early. It is select because every Unix
+// has that.
+func Sleep(d time.Duration) {
+	t := unix.NsecToTimeval(d.Nanoseconds())
+	_, _ = unix.Select(0, nil, nil, nil, &t)
 }
