@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"cmp"
+	_ "embed"
 	"flag"
 	"fmt"
 	"io"
@@ -73,24 +74,34 @@ func TestCompare(t *testing.T) {
 	if *requests == 0 && os.Getenv("PENSTOCK_TEST_LONG") == "" {
 		t.Skip("builds two servers and runs them: with -requests 3000, or PENSTOCK_TEST_LONG=1")
 	}
-	done, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) *comparison { return compare(b, cmp.Or(*requests, 3000), *seed) })
+	sent := int64(cmp.Or(*requests, 3000))
+	done, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) *comparison {
+		c := &comparison{Bench: b, bin: b.TempDir("")}
+		build(b, c.bin)
+		for _, r := range rounds {
+			b.Step("%s", r.name)
+			b.Scope(func() { c.round(r, sent/int64(len(rounds))) })
+			if len(c.differences) > 0 {
+				break // later rounds have other counters, but would show the same differences
+			}
+		}
+		return c
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d requests with %d statuses: %d denied, %d refused; %d metrics compared", done.requests, done.statuses, done.denied, done.refused, done.metrics)
-	if done.denied < done.requests/10 || done.refused < done.requests/300 || done.metrics < 100 {
+	denied, refused := done.denied.Load(), done.refused.Load()
+	t.Logf("%d requests with %d statuses: %d denied, %d refused; %d metrics compared", sent, done.statuses.Load(), denied, refused, done.metrics)
+	if denied < sent/10 || refused < sent/300 || done.metrics < 100 {
 		t.Error("the comparison is not worth much")
 	}
-	for _, d := range done.differences {
+	for _, d := range done.differences[:min(20, len(done.differences))] {
 		t.Error(d)
 	}
 }
 
 // workers send requests at the same time, each about its own domain.
 const workers = 4
-
-// maxDifferences is how many are reported.
-const maxDifferences = 20
 
 // A round compares under one pair of configurations.
 type round struct {
@@ -99,8 +110,6 @@ type round struct {
 	envoy   string   // of our envoy
 	rules   string   // of our rules
 	theirs  []string // their environment
-
-	ourMetrics, theirMetrics string // URLs
 }
 
 // rounds are all configurations that both services have. The version of envoyproxy/ratelimit that the benchmarks are
@@ -116,77 +125,67 @@ var rounds = []round{
 // A comparison is the number of comparisons, and every difference.
 type comparison struct {
 	*lab.Bench
-	seed uint64
-	bin  string
+	bin string
 
-	mu                                  sync.Mutex
-	requests, statuses, denied, refused int64 // refused requests got an error from both
-	metrics                             int   // series of envoyproxy/ratelimit that have the same value
-	differences                         []string
+	statuses, denied, refused atomic.Int64 // refused requests got an error from both
+	metrics                   int          // series of envoyproxy/ratelimit that have the same value
+
+	mu          sync.Mutex
+	differences []string
 }
 
-// compare sends the same random requests to Penstock and to envoyproxy/ratelimit.
-func compare(b *lab.Bench, requests int, seed uint64) *comparison {
-	c := &comparison{Bench: b, seed: seed, bin: b.TempDir("")}
-	build(b, c.bin)
-	for i := range rounds {
-		n := requests*(i+1)/len(rounds) - requests*i/len(rounds)
-		b.Step("%s: %d requests", rounds[i].name, n)
-		b.Scope(func() { c.round(&rounds[i], n) })
-		if len(c.differences) > 0 {
-			break // later rounds have other counters, but would show the same differences
-		}
-	}
-	return c
-}
-
-func (c *comparison) differ(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.differences) < maxDifferences {
-		c.differences = append(c.differences, fmt.Sprintf(format, args...))
-	}
-}
-
-// round starts both servers and sends them requests.
-func (c *comparison) round(r *round, requests int) {
-	ours := launch(c.Bench, c.bin, contestant{name: "Penstock", command: r.oursCommand(c.bin)})
-	theirs := launch(c.Bench, c.bin, contestant{name: "envoyproxy/ratelimit", command: r.theirsCommand(c.bin)})
+// round starts both servers and sends them the same random requests.
+func (c *comparison) round(r round, requests int64) {
+	admin, prometheus := lab.FreeAddr(), lab.FreeAddr()
+	ours := launch(c.Bench, c.bin, func(dir, addr, redis string) *exec.Cmd {
+		writeLimits(filepath.Join(dir, "config"))
+		return ours(c.bin, dir, addr, redis, fmt.Sprintf(`listen: {grpc: %%q, http: "", gateway: "", admin: %q}
+rules: {envoy_ratelimit: %%q%s}
+headers: [none]
+envoy: {denial_headers: false, denial_body: none, response_dynamic_metadata: true, response_headers: {enabled: true%s}%s}
+metrics: {compat: envoy_ratelimit}
+admin: {token: %s}
+log: {decisions: none}
+`, admin, r.rules, r.headers, r.envoy, compareToken))
+	})
+	theirs := launch(c.Bench, c.bin, func(dir, addr, redis string) *exec.Cmd {
+		writeLimits(filepath.Join(dir, "ratelimit", "config"))
+		return theirs(c.bin, dir, addr, redis, append(r.theirs, "RESPONSE_DYNAMIC_METADATA=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true",
+			"USE_PROMETHEUS=true", "PROMETHEUS_ADDR="+prometheus, "STATS_FLUSH_INTERVAL=1s", "GOSTATS_FLUSH_INTERVAL_SECONDS=1")...)
+	})
 	var left atomic.Int64
-	left.Store(int64(requests))
+	left.Store(requests)
 	lab.Check(lab.Parallel(workers, func(w int) error {
-		made := newGenerator(c.seed, w)
+		made := generator{r: rand.New(rand.NewPCG(*seed, uint64(w))), domain: domainOf(w)}
 		for left.Add(-1) >= 0 && c.Err() == nil {
-			c.send(r, made.request(), ours.client(w), theirs.client(w))
+			if d := c.send(made.request(), ours.client(w), theirs.client(w)); d != "" {
+				c.mu.Lock()
+				c.differences = append(c.differences, r.name+", "+d)
+				c.mu.Unlock()
+			}
 		}
 		return c.Err()
 	}))
 	if r.name == "as it comes" {
-		c.compareMetrics(r)
+		c.compareMetrics("http://"+admin+"/metrics", "http://"+prometheus+"/metrics")
 	}
 }
 
-// send sends one request to both.
-func (c *comparison) send(r *round, request *rlsv3.RateLimitRequest, ours, theirs rlsv3.RateLimitServiceClient) {
+// send sends one request to both, and returns how the answers differ.
+func (c *comparison) send(request *rlsv3.RateLimitRequest, ours, theirs rlsv3.RateLimitServiceClient) (difference string) {
 	got, gotErr := ours.ShouldRateLimit(c, request)
 	want, wantErr := theirs.ShouldRateLimit(c, request)
-	if (gotErr != nil) != (wantErr != nil) {
-		c.differ("%s, %v: Penstock %v, envoyproxy/ratelimit %v", r.name, request, gotErr, wantErr)
-	} else if gotErr == nil {
-		if got, want := canonical(got), canonical(want); !same(got, want) {
-			c.differ("%s, %v:\nPenstock %+v\nenvoyproxy/ratelimit %+v", r.name, request, got, want)
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.requests++
-	c.statuses += int64(len(got.GetStatuses()))
-	if gotErr != nil {
-		c.refused++
-	}
+	c.statuses.Add(int64(len(got.GetStatuses())))
 	if got.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT {
-		c.denied++
+		c.denied.Add(1)
 	}
+	if gotErr != nil {
+		c.refused.Add(1)
+	}
+	if (gotErr != nil) != (wantErr != nil) || gotErr == nil && !same(canonical(got), canonical(want)) {
+		return fmt.Sprintf("%v:\nPenstock %v, %+v\nenvoyproxy/ratelimit %v, %+v", request, gotErr, got, wantErr, want)
+	}
+	return ""
 }
 
 // An answer is a response without the parts that may differ: the seconds left in a window, and fields that one of
@@ -227,46 +226,23 @@ func same(a, b answer) bool {
 	return a.text == b.text && slices.EqualFunc(a.resets, b.resets, func(a, b int64) bool { return a-b <= patience && b-a <= patience })
 }
 
-// writeFiles writes the limits of all workers into a directory.
-func writeFiles(dir string) {
+// writeLimits writes the limits of all workers into a directory.
+func writeLimits(dir string) {
 	for w := range workers {
 		lab.Write(dir, domainOf(w)+".yaml", fmt.Sprintf("domain: %s\n%s", domainOf(w), comparedLimits))
 	}
 }
 
+//go:embed config/compare.yaml
+var comparedLimits string
+
 const compareToken = "token-of-the-comparison"
 
-func (r *round) oursCommand(bin string) func(dir, addr, redis string) *exec.Cmd {
-	return func(dir, addr, redis string) *exec.Cmd {
-		writeFiles(filepath.Join(dir, "config"))
-		admin := lab.FreeAddr()
-		r.ourMetrics = "http://" + admin + "/metrics"
-		return ours(bin, dir, addr, redis, fmt.Sprintf(`listen: {grpc: %%q, http: "", gateway: "", admin: %q}
-rules: {envoy_ratelimit: %%q%s}
-headers: [none]
-envoy: {denial_headers: false, denial_body: none, response_dynamic_metadata: true, response_headers: {enabled: true%s}%s}
-metrics: {compat: envoy_ratelimit}
-admin: {token: %s}
-log: {decisions: none}
-`, admin, r.rules, r.headers, r.envoy, compareToken))
-	}
-}
-
-func (r *round) theirsCommand(bin string) func(dir, addr, redis string) *exec.Cmd {
-	return func(dir, addr, redis string) *exec.Cmd {
-		writeFiles(filepath.Join(dir, "ratelimit", "config"))
-		prometheus := lab.FreeAddr()
-		r.theirMetrics = "http://" + prometheus + "/metrics"
-		return theirs(bin, dir, addr, redis, append(r.theirs, "RESPONSE_DYNAMIC_METADATA=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true",
-			"USE_PROMETHEUS=true", "PROMETHEUS_ADDR="+prometheus, "STATS_FLUSH_INTERVAL=1s", "GOSTATS_FLUSH_INTERVAL_SECONDS=1")...)
-	}
-}
-
 // compareMetrics compares the Prometheus metrics of each limit. The other service flushes its counters at an interval.
-func (c *comparison) compareMetrics(r *round) {
-	ours := scrape(c.Bench, r.ourMetrics)
+func (c *comparison) compareMetrics(ourURL, theirURL string) {
+	ours := scrape(c.Bench, ourURL)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
-		theirs := scrape(c.Bench, r.theirMetrics)
+		theirs := scrape(c.Bench, theirURL)
 		var differences []string
 		for name, want := range theirs {
 			if ours[name] != want {
@@ -302,34 +278,11 @@ func scrape(b *lab.Bench, url string) map[string]string {
 
 func domainOf(worker int) string { return fmt.Sprint("compare", worker) }
 
-// comparedLimits are the limits of each domain for both services. Windows are long enough that none ends within a run.
-const comparedLimits = `descriptors:
-  - {key: plain, rate_limit: {unit: day, requests_per_unit: 20}}
-  - {key: plain, value: exact, rate_limit: {unit: week, requests_per_unit: 700}}
-  - {key: named, rate_limit: {unit: year, requests_per_unit: 10, name: my-limit}}
-  - {key: shadow, shadow_mode: true, rate_limit: {unit: month, requests_per_unit: 10}}
-  - {key: zero, rate_limit: {unit: year, requests_per_unit: 0}}
-  - {key: free, rate_limit: {unlimited: true}}
-  - {key: pass}
-  - {key: wild, value: a-*, rate_limit: {unit: day, requests_per_unit: 10}}
-  - {key: wild, rate_limit: {unit: day, requests_per_unit: 5}}
-  - {key: shared, value: b-*, share_threshold: true, rate_limit: {unit: day, requests_per_unit: 300}}
-  - {key: replacing, rate_limit: {unit: week, requests_per_unit: 50, replaces: [{name: my-limit}]}}
-  - key: user
-    descriptors:
-      - {key: op, value: write, rate_limit: {unit: day, requests_per_unit: 15}}
-      - {key: op, rate_limit: {unit: month, requests_per_unit: 30}}
-`
-
 // A generator makes random requests, most of them about few keys so that limits are reached.
 type generator struct {
 	r      *rand.Rand
 	domain string
 	made   int
-}
-
-func newGenerator(seed uint64, worker int) *generator {
-	return &generator{r: rand.New(rand.NewPCG(seed, uint64(worker))), domain: domainOf(worker)}
 }
 
 func (g *generator) often(percent int) bool { return g.r.IntN(100) < percent }

@@ -47,7 +47,7 @@ func Measure(b *lab.Bench) report.Section {
 	build(b, dir)
 	for _, c := range contestants(dir) {
 		b.Step("start and fill %s", c.name)
-		r := runner{c, launch(b, dir, c)}
+		r := runner{c, launch(b, dir, c.command)}
 		e.runners = append(e.runners, r)
 		if c.role != report.Ceiling {
 			check(b, r.server)
@@ -108,14 +108,11 @@ func (b *bench) measure(r runner, t traffic, run func(context.Context, lab.Limit
 	if t.want == rlsv3.RateLimitResponse_OVER_LIMIT {
 		lab.Check(lab.Warm(b, target, b.keys[t.name]))
 	}
-	before := r.used()
+	serverBefore, redisBefore := lab.Must(lab.CPU(r.Pid())), r.redis.CPU()
 	result := lab.Must(run(b, target))
-	after, decisions := r.used(), float64(result.Decisions)
-	return result, []float64{
-		float64((after.server - before.server).Microseconds()) / decisions,
-		float64((after.redis - before.redis).Microseconds()) / decisions,
-		result.Millis(50), result.Millis(99),
-	}
+	server, redis := lab.Must(lab.CPU(r.Pid()))-serverBefore, r.redis.CPU()-redisBefore
+	decisions := float64(result.Decisions)
+	return result, []float64{server.Seconds() * 1e6 / decisions, redis * 1e6 / decisions, result.Millis(50), result.Millis(99)}
 }
 
 // atFullSpeed measures with callers that send requests without pause. The saturation is the most decisions per second,

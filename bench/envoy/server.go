@@ -2,13 +2,13 @@ package envoy
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -20,23 +20,20 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// limits is the file that every contestant enforces, unchanged. A year does not end within a run.
-const limits = `domain: bench
-descriptors:
-  - key: allowed
-    rate_limit: {unit: year, requests_per_unit: 4000000000}
-  - key: denied
-    rate_limit: {unit: year, requests_per_unit: 1}
-  - key: exact
-    rate_limit: {unit: year, requests_per_unit: 100}
-`
+// limits is the file that every contestant enforces, unchanged.
+//
+//go:embed config/bench.yaml
+var limits string
 
 // A contestant is a server in one configuration.
 type contestant struct {
 	name    string
 	role    report.Role
-	command func(dir, addr, redis string) *exec.Cmd
+	command command
 }
+
+// A command returns what serves at an address, with files in a directory.
+type command func(dir, addr, redis string) *exec.Cmd
 
 const (
 	headline = "Penstock"
@@ -44,13 +41,13 @@ const (
 )
 
 func contestants(bin string) []contestant {
-	penstock := func(headers string) func(dir, addr, redis string) *exec.Cmd {
+	penstock := func(headers string) command {
 		return func(dir, addr, redis string) *exec.Cmd {
 			lab.Write(dir, "config/bench.yaml", limits)
 			return ours(bin, dir, addr, redis, "listen: {grpc: %q, http: \"\", gateway: \"\", admin: \"\"}\nrules: {envoy_ratelimit: %q}\nheaders: "+headers+"\n")
 		}
 	}
-	peer := func(settings ...string) func(dir, addr, redis string) *exec.Cmd {
+	peer := func(settings ...string) command {
 		return func(dir, addr, redis string) *exec.Cmd {
 			lab.Write(dir, "ratelimit/config/bench.yaml", limits)
 			return theirs(bin, dir, addr, redis, settings...)
@@ -114,11 +111,11 @@ type server struct {
 }
 
 // launch starts a contestant until the end of the scope.
-func launch(b *lab.Bench, dir string, c contestant) *server {
+func launch(b *lab.Bench, dir string, of command) *server {
 	const connections = 4 // one for each worker of an Envoy
 	dir = lab.Must(os.MkdirTemp(dir, "server-"))
 	s, addr := &server{redis: b.Redis()}, lab.FreeAddr()
-	s.Server = b.Start(dir, "server", addr, c.command(dir, addr, s.redis.Addr))
+	s.Server = b.Start(dir, "server", addr, of(dir, addr, s.redis.Addr))
 	for range connections {
 		conn := lab.Must(grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials())))
 		b.Cleanup(func() { conn.Close() })
@@ -134,13 +131,6 @@ func launch(b *lab.Bench, dir string, c contestant) *server {
 // client returns a client on one of the connections.
 func (s *server) client(i int) rlsv3.RateLimitServiceClient {
 	return rlsv3.NewRateLimitServiceClient(s.conns[i%len(s.conns)])
-}
-
-// A cpuTime is consumed processor time.
-type cpuTime struct{ server, redis time.Duration }
-
-func (s *server) used() cpuTime {
-	return cpuTime{lab.Must(lab.CPU(s.Pid())), lab.Must(lab.CPU(s.redis.Pid()))}
 }
 
 // Role is the role of a child process that runs the bare server.
