@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -13,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock-io/penstock/bench/atomicity"
@@ -116,4 +118,99 @@ func run(o options, stdout io.Writer) error {
 		write = r.JSON
 	}
 	return errors.Join(failed, write(stdout))
+}
+
+const help = `bench measures Penstock beside other limiters, in one run on one machine.
+
+  memory     nanoseconds per decision in process memory: one hot key, a million keys uniform and zipf, and all denied
+  keys       bytes per key, and the time of a full garbage collection, at ten million keys
+  huge       500 million keys in one process, or -keys; needs 20 GiB, and runs only if it is asked for
+  scale      the cost of a decision by limits of a request, keys, rules and nodes, as curves
+  redis      decisions a second, latency and server CPU with 1, 64 and 512 callers, and Redis memory per key
+  latency    calls on a fixed schedule at half of the saturation rate, and one script against four round trips
+  hot        exact decisions, cached denials and permits taken ahead; one hot key on three nodes
+  guards     what a call with a penalty, an id or a reservation makes a store remember, and what it costs a decision
+  rules      finding the rules of a call among 10, 1,000 and 100,000; bytes per rule, and the time to compile them
+  doors      the gateway beside other proxies, the decision API, and each place where an application can be limited;
+             needs wrk, nginx, haproxy and caddy
+  envoy      the rate limit service for Envoy beside envoyproxy/ratelimit
+  atomicity  what a limit of 10 admits when up to 100 callers arrive at the same instant, by how it is counted in
+             Redis; runs only if it is asked for
+
+Contestants take turns (A B C A B C ...) and the medians of the repeats are shown, because
+a machine is faster at one moment than at the next. For the same reason only the ratios in
+brackets say anything: above 1 is better than the reference row. The last table holds the
+goals. redis-server is started here and ended; nothing else is contacted.
+
+Examples:
+  bench                            everything; takes many minutes, on an otherwise idle machine
+  bench -quick                     small sizes, about a minute: does it all work?
+  bench -only memory -repeat 9     one benchmark, with more repeats
+  bench -only redis,latency -o json > redis.json
+  bench -only memory -save         one benchmark, saved, and the tables of the README written again
+
+Flags:
+`
+
+type options struct {
+	only   []string
+	quick  bool
+	output string
+	save   bool // into resultsDir, and write the documents
+	readme bool // only write the documents
+	bench  lab.Bench
+}
+
+const (
+	fullRepeat, quickRepeat = 5, 3
+	quickDivisor            = 20
+)
+
+func parse(args []string, usage io.Writer) (options, error) {
+	o := options{bench: lab.Bench{Divisor: 1}}
+	var only string
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(usage)
+	flags.Usage = func() {
+		fmt.Fprint(usage, help)
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&only, "only", strings.Join(ordinary(), ","), "`benchmarks` to run, comma-separated")
+	flags.IntVar(&o.bench.HugeKeys, "keys", 500_000_000, "`keys` of the benchmark huge")
+	flags.BoolVar(&o.quick, "quick", false, "small sizes and short cells")
+	flags.StringVar(&o.output, "o", "text", "output `format`: text or json")
+	flags.IntVar(&o.bench.Repeat, "repeat", 0, fmt.Sprintf("interleaved repeats per figure (default %d, quick %d)", fullRepeat, quickRepeat))
+	flags.BoolVar(&o.save, "save", false, "save each section in "+resultsDir+" and write the tables of the README and the docs from all saved results")
+	flags.BoolVar(&o.readme, "readme", false, "measure nothing; write the tables of the README and the docs from the saved results")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q; see --help", flags.Arg(0))
+	}
+	if o.output != "text" && o.output != "json" {
+		return o, fmt.Errorf("-o %q: want text or json", o.output)
+	}
+	for name := range strings.SplitSeq(only, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(benchmarks(), name) {
+			return o, fmt.Errorf("-only %q: %q is not one of %s", only, name, strings.Join(benchmarks(), ", "))
+		}
+		o.only = append(o.only, name)
+	}
+	if o.save && o.quick {
+		return o, errors.New("-save with -quick: a quick run shows that everything works, not how fast it is")
+	}
+	if o.bench.HugeKeys < 1000 {
+		return o, fmt.Errorf("-keys %d: want at least 1000", o.bench.HugeKeys)
+	}
+	if o.bench.Repeat < 0 {
+		return o, fmt.Errorf("-repeat %d: want at least 1", o.bench.Repeat)
+	}
+	repeat := fullRepeat
+	if o.quick {
+		o.bench.Divisor, repeat = quickDivisor, quickRepeat
+	}
+	o.bench.Repeat = cmp.Or(o.bench.Repeat, repeat)
+	return o, nil
 }
