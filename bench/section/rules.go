@@ -2,6 +2,7 @@ package section
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -97,12 +98,16 @@ func prepareRules(size int) *ruleSet {
 	return set
 }
 
+// inUse returns the bytes in use on the heap, once a collection frees no more: what earlier sections left, pools and
+// finalizers release in several.
 func inUse() int64 {
-	runtime.GC()
-	runtime.GC() // what finalizers released
 	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
+	for before := uint64(math.MaxUint64); ; before = m.HeapAlloc {
+		runtime.GC()
+		if runtime.ReadMemStats(&m); m.HeapAlloc >= before {
+			return int64(m.HeapAlloc)
+		}
+	}
 }
 
 // matchTime returns the nanoseconds of a match of the column's requests: the median of short rounds, because other
