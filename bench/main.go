@@ -80,9 +80,10 @@ func ordinary() []string {
 	return slices.DeleteFunc(benchmarks(), func(name string) bool { return name == "huge" || name == "atomicity" })
 }
 
-func measure(b lab.Bench, name string) (report.Section, error) {
+func measure(b lab.Bench, name string) (s report.Section, err error) {
 	b.Name = name
-	return lab.Run(b, sections[slices.Index(benchmarks(), name)].measure)
+	err = b.Run(func(b *lab.Bench) { s = sections[slices.Index(benchmarks(), name)].measure(b) })
+	return s, err
 }
 
 // resultsDir holds the saved results, in the repository.

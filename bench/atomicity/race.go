@@ -92,9 +92,7 @@ func openNode(b *lab.Bench, addr string, roundTrip time.Duration) *node {
 		InitAddress: []string{addr}, DisableCache: true, DisableRetry: true, ForceSingleClient: true, PipelineMultiplex: -1,
 	}))
 	b.Cleanup(client.Close)
-	store := lab.Must(redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: patience}))
-	b.Cleanup(func() { store.Close() })
-	return &node{client, store}
+	return &node{client, b.Store(addr)}
 }
 
 // race measures a way under a load: one burst that is not counted, because it opens connections and loads scripts, then
@@ -149,24 +147,19 @@ func burst(ctx context.Context, all []*node, w way, callers int, key string) []o
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	outcomes := make([]outcome, callers)
-	gate := make(chan struct{})
-	var ready, done sync.WaitGroup
+	var ready sync.WaitGroup
 	ready.Add(callers)
-	for i := range outcomes {
-		done.Go(func() {
-			o := &outcomes[i]
-			o.node = all[i%len(all)]
-			o.client = o.node.client
-			ready.Done()
-			<-gate
-			start := time.Now()
-			o.allowed, o.err = w.take(ctx, &o.request, key)
-			o.took = time.Since(start)
-		})
-	}
-	ready.Wait()
-	close(gate)
-	done.Wait()
+	_ = lab.Parallel(callers, func(i int) error {
+		o := &outcomes[i]
+		o.node = all[i%len(all)]
+		o.client = o.node.client
+		ready.Done()
+		ready.Wait() // for the others
+		start := time.Now()
+		o.allowed, o.err = w.take(ctx, &o.request, key)
+		o.took = time.Since(start)
+		return nil // every error is an outcome
+	})
 	return outcomes
 }
 

@@ -14,7 +14,8 @@ import (
 // documented number of trips and commands.
 func TestWays(t *testing.T) {
 	callers := []int{1, 5, 50}
-	tables, err := lab.Run(lab.Bench{Context: t.Context(), Repeat: 5}, func(b *lab.Bench) (tables []*report.Table) {
+	var tables []*report.Table
+	if err := (lab.Bench{Context: t.Context(), Repeat: 5}).Run(func(b *lab.Bench) {
 		server := b.Redis()
 		for _, n := range callers {
 			table := newTable(fmt.Sprint(n))
@@ -27,9 +28,7 @@ func TestWays(t *testing.T) {
 		if left := server.Command("KEYS", "penstock-race:*"); left != "" {
 			t.Errorf("keys left behind: %q", left)
 		}
-		return tables
-	})
-	if err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for i, w := range ways {

@@ -75,8 +75,9 @@ func TestCompare(t *testing.T) {
 		t.Skip("builds two servers and runs them: with -requests 3000, or PENSTOCK_TEST_LONG=1")
 	}
 	sent := int64(cmp.Or(*requests, 3000))
-	done, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) *comparison {
-		c := &comparison{Bench: b, bin: b.TempDir("")}
+	var c comparison
+	if err := (lab.Bench{Context: t.Context()}).Run(func(b *lab.Bench) {
+		c.Bench, c.bin = b, b.TempDir("")
 		build(b, c.bin)
 		for _, r := range rounds {
 			b.Step("%s", r.name)
@@ -85,17 +86,15 @@ func TestCompare(t *testing.T) {
 				break // later rounds have other counters, but would show the same differences
 			}
 		}
-		return c
-	})
-	if err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
-	denied, refused := done.denied.Load(), done.refused.Load()
-	t.Logf("%d requests with %d statuses: %d denied, %d refused; %d metrics compared", sent, done.statuses.Load(), denied, refused, done.metrics)
-	if denied < sent/10 || refused < sent/300 || done.metrics < 100 {
+	denied, refused := c.denied.Load(), c.refused.Load()
+	t.Logf("%d requests with %d statuses: %d denied, %d refused; %d metrics compared", sent, c.statuses.Load(), denied, refused, c.metrics)
+	if denied < sent/10 || refused < sent/300 || c.metrics < 100 {
 		t.Error("the comparison is not worth much")
 	}
-	for _, d := range done.differences[:min(20, len(done.differences))] {
+	for _, d := range c.differences[:min(20, len(c.differences))] {
 		t.Error(d)
 	}
 }

@@ -56,14 +56,14 @@ func Try(f func()) (err error) {
 	return nil
 }
 
-// Run runs a section and returns its result.
-func Run[T any](b Bench, section func(*Bench) T) (result T, err error) {
-	err = Try(func() { b.Scope(func() { result = section(&b) }) })
+// Run runs a section, and returns the error that ended it.
+func (b Bench) Run(section func(*Bench)) error {
+	err := Try(func() { b.Scope(func() { section(&b) }) })
 	if err != nil {
 		err = fmt.Errorf("%s: %s: %w", b.Name, b.doing, err)
 	}
 	b.show("")
-	return result, err
+	return err
 }
 
 // Size returns how many to measure, of what a full run measures.

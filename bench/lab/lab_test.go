@@ -84,19 +84,19 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 // A section ends at its first error, with the step that it was at, after its cleanups.
 func TestRun(t *testing.T) {
 	var cleaned []int
-	_, err := Run(Bench{Context: t.Context(), Name: "name", Stderr: os.Stderr}, func(b *Bench) int {
+	err := Bench{Context: t.Context(), Name: "name", Stderr: os.Stderr}.Run(func(b *Bench) {
 		b.Cleanup(func() { cleaned = append(cleaned, 1) })
 		b.Scope(func() { b.Cleanup(func() { cleaned = append(cleaned, 0) }) })
 		b.Cleanup(func() { cleaned = append(cleaned, 2) })
 		b.Step("step %d", 1)
-		return Must(0, errBroken)
+		Check(errBroken)
 	})
 	if !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "name: step 1") || len(cleaned) != 3 || cleaned[0] != 0 || cleaned[1] != 2 {
 		t.Errorf("%v, cleanups %v", err, cleaned)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Run(Bench{Context: ctx}, func(b *Bench) int { b.Step("step"); return 0 }); !errors.Is(err, context.Canceled) {
+	if err := (Bench{Context: ctx}).Run(func(b *Bench) { b.Step("step") }); !errors.Is(err, context.Canceled) {
 		t.Errorf("an interrupted section: %v", err)
 	}
 }
@@ -119,7 +119,7 @@ func TestInfoNamesWhatIsMissing(t *testing.T) {
 	if v := server.Info("server", "redis_version"); v == "" {
 		t.Error("redis_version is empty")
 	}
-	_, err := Run(Bench{Context: t.Context()}, func(*Bench) string { return server.Info("server", "no_such_field") })
+	err := Bench{Context: t.Context()}.Run(func(*Bench) { server.Info("server", "no_such_field") })
 	if err == nil || !strings.Contains(err.Error(), "no_such_field") {
 		t.Errorf("got %v, want an error that names the field", err)
 	}
@@ -138,7 +138,8 @@ func TestDelay(t *testing.T) {
 		}
 	}()
 	const roundTrip = 20 * time.Millisecond
-	open, err := Run(Bench{Context: t.Context()}, func(b *Bench) net.Conn {
+	var open net.Conn
+	if err := (Bench{Context: t.Context()}).Run(func(b *Bench) {
 		addr := b.Delay(echo.Addr().String(), roundTrip)
 		c := Must(net.Dial("tcp", addr))
 		sent := bytes.Repeat([]byte("0123456789"), 50_000)
@@ -153,9 +154,8 @@ func TestDelay(t *testing.T) {
 		if took := time.Since(began); took < roundTrip {
 			t.Errorf("after %v, sooner than %v", took, roundTrip)
 		}
-		return Must(net.Dial("tcp", addr))
-	})
-	if err != nil {
+		open = Must(net.Dial("tcp", addr))
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := open.Read(make([]byte, 1)); err == nil {

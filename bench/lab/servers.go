@@ -14,6 +14,8 @@ import (
 
 	"github.com/penstock-io/penstock/internal/child"
 	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/redisstore"
 )
 
 // childVariable is the environment variable with the role and the arguments of a child.
@@ -156,6 +158,21 @@ func (b *Bench) Redis() Redis {
 	s := Must(redistest.Launch(b))
 	b.Cleanup(func() { _ = s.Close() }) // the measurement is complete
 	return Redis{s}
+}
+
+// Store opens our store on a server until the end of the scope.
+func (b *Bench) Store(addr string) *redisstore.Store {
+	const timeout = 30 * time.Second // a busy machine slows a benchmark down and does not end it
+	store := Must(redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: timeout}))
+	b.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// Memory opens our store in memory until the end of the scope.
+func (b *Bench) Memory(o memstore.Options) *memstore.Store {
+	store := Must(memstore.New(o))
+	b.Cleanup(func() { _ = store.Close() })
+	return store
 }
 
 // Command sends a command and returns its reply.

@@ -24,7 +24,7 @@ const Role = "limiter"
 
 // Serve runs the named contestant with a limit for a parent until that disconnects.
 func Serve(args []string) error {
-	_, err := lab.Run(lab.Bench{Context: context.Background()}, func(b *lab.Bench) int {
+	return lab.Bench{Context: context.Background()}.Run(func(b *lab.Bench) {
 		s := &service{empty: footprint(), traffic: map[Pattern]traffic{}}
 		var l Limit
 		lab.Check(json.Unmarshal([]byte(args[1]), &l))
@@ -32,9 +32,7 @@ func Serve(args []string) error {
 		server := rpc.NewServer()
 		lab.Check(server.RegisterName(Role, s))
 		server.ServeConn(pipes{os.Stdin, os.Stdout})
-		return 0
 	})
-	return err
 }
 
 // pipes are the two directions of a connection.

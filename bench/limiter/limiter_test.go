@@ -15,19 +15,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// in runs part of a test as a section.
-func in(t *testing.T, do func(*lab.Bench)) error {
-	_, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) int { do(b); return 0 })
-	return err
-}
-
 // everyone calls a test for each contestant, those on Redis with an empty server.
 func everyone(t *testing.T, limit Limit, test func(t *testing.T, c Contestant, l lab.Limiter, addr string)) {
 	server := redistest.Start(t)
 	of := func(where, addr string, all []Contestant) {
 		for _, c := range all {
 			t.Run(where+c.Name, func(t *testing.T) {
-				if err := in(t, func(b *lab.Bench) {
+				if err := (lab.Bench{Context: t.Context()}).Run(func(b *lab.Bench) {
 					lab.Must(redistest.Command(server.Addr, "FLUSHALL"))
 					test(t, c, c.Open(b, addr, limit), addr)
 				}); err != nil {
@@ -104,10 +98,10 @@ func TestTrafficFollowsItsPattern(t *testing.T) {
 
 func TestChildWorksAndReportsErrors(t *testing.T) {
 	headline := Find(InMemory, Headline)
-	if err := in(t, func(b *lab.Bench) { Spawn(b, headline, Limit{}).Fill(0, 1) }); err == nil {
+	if err := (lab.Bench{Context: t.Context()}).Run(func(b *lab.Bench) { Spawn(b, headline, Limit{}).Fill(0, 1) }); err == nil {
 		t.Error("a limit of nothing per no time was filled")
 	}
-	if err := in(t, func(b *lab.Bench) {
+	if err := (lab.Bench{Context: t.Context()}).Run(func(b *lab.Bench) {
 		c := Spawn(b, headline, Roomy)
 		c.Fill(0, 1000)
 		for _, p := range []Pattern{Uniform, Hot} {

@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/memstore"
-	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -39,15 +38,9 @@ func inMemory(name string, a penstock.Algorithm) Contestant {
 	return Contestant{Name: name, Role: report.Ours, Open: func(b *lab.Bench, _ string, l Limit) lab.Limiter { return openInMemory(b, l, l.with(a)) }}
 }
 
-func openStore(b *lab.Bench, l Limit) *memstore.Store {
-	store := lab.Must(memstore.New(memstore.Options{MaxBytes: l.MaxBytes}))
-	b.Cleanup(func() { _ = store.Close() })
-	return store
-}
-
 // openInMemory opens what a program uses: a limiter on a memory store.
 func openInMemory(b *lab.Bench, l Limit, limits ...penstock.Option) lab.Limiter {
-	store := openStore(b, l)
+	store := b.Memory(memstore.Options{MaxBytes: l.MaxBytes})
 	limiter := lab.Must(penstock.New(store, limits...))
 	open := lab.Shared(func(ctx context.Context, key string) (bool, error) {
 		d, err := limiter.Allow(ctx, key)
@@ -65,7 +58,7 @@ func openInMemory(b *lab.Bench, l Limit, limits ...penstock.Option) lab.Limiter 
 // openBatched opens what a service does for each list of requests, as over an API that accepts lists: it hashes the
 // keys, fills tickets, and gets full decisions into outcomes that it reuses.
 func openBatched(b *lab.Bench, _ string, l Limit) lab.Limiter {
-	store, meter := openStore(b, l), lab.Must(l.with(penstock.TokenBucket).Compile())
+	store, meter := b.Memory(memstore.Options{MaxBytes: l.MaxBytes}), lab.Must(l.with(penstock.TokenBucket).Compile())
 	hasher := storage.NewHasher("bench").Rule("bench", "limit", "key")
 	ticket := func(cost int64) storage.Ticket {
 		return storage.Ticket{Groups: []storage.Group{{Charges: []algorithm.Charge{{Meter: meter, Cost: cost}}}}}
@@ -128,9 +121,7 @@ var ThreeLimits = onRedis(OurThree, penstock.TokenBucket, penstock.SlidingWindow
 // contestants share keys.
 func onRedis(name string, algorithms ...penstock.Algorithm) Contestant {
 	return Contestant{Name: name, Role: report.Ours, Open: func(b *lab.Bench, addr string, l Limit) lab.Limiter {
-		store := lab.Must(redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: timeout}))
-		b.Cleanup(func() { _ = store.Close() })
-		hasher := storage.NewHasher("bench")
+		store, hasher := b.Store(addr), storage.NewHasher("bench")
 		var meters []*algorithm.Meter
 		for _, a := range algorithms {
 			meters = append(meters, lab.Must(l.with(a).Compile()))

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/memstore"
-	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -64,12 +63,12 @@ func Guards(b *lab.Bench) report.Section {
 	for _, g := range guards() {
 		b.Step("weigh %s", g.name)
 		b.Scope(func() {
-			memory := openMemory(b, memstore.Options{MaxBytes: max(48<<20, int64(keys)*2048)})
+			memory := b.Memory(memstore.Options{MaxBytes: max(48<<20, int64(keys)*2048)})
 			before := memory.Stats().Bytes
 			lab.Check(g.fill(b, memory, keys))
 			bytes.Add(g.name, report.Ours, 0, float64(memory.Stats().Bytes-before)/float64(keys))
 		})
-		bytes.Add(g.name, report.Ours, 1, server.BytesPerKey(b, keys, func(n int) { lab.Check(g.fill(b, openRedis(b, server), n)) }))
+		bytes.Add(g.name, report.Ours, 1, server.BytesPerKey(b, keys, func(n int) { lab.Check(g.fill(b, b.Store(server.Addr), n)) }))
 	}
 	rates := report.NewTable("Decisions a second: one caller in memory, 64 callers on Redis", report.More.In("/s", "memory", "Redis")).Against(plain)
 	for range b.Repeat {
@@ -77,23 +76,11 @@ func Guards(b *lab.Bench) report.Section {
 			b.Step("decide %s", g.name)
 			server.Command("FLUSHALL", "SYNC")
 			b.Scope(func() {
-				rates.Add(g.name, report.Ours, 0, g.rate(b, openMemory(b, memstore.Options{}), 1, keys), g.rate(b, openRedis(b, server), 64, keys))
+				rates.Add(g.name, report.Ours, 0, g.rate(b, b.Memory(memstore.Options{}), 1, keys), g.rate(b, b.Store(server.Addr), 64, keys))
 			})
 		}
 	}
 	return report.Section{Name: "guards", Title: "What stands around a charge", Tables: []*report.Table{bytes, rates}}
-}
-
-func openMemory(b *lab.Bench, o memstore.Options) *memstore.Store {
-	store := lab.Must(memstore.New(o))
-	b.Cleanup(func() { _ = store.Close() })
-	return store
-}
-
-func openRedis(b *lab.Bench, server lab.Redis) *redisstore.Store {
-	store := lab.Must(redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}, Timeout: 30 * time.Second}))
-	b.Cleanup(func() { _ = store.Close() })
-	return store
 }
 
 // fill sends the requests for that many keys, from 64 goroutines.

@@ -83,9 +83,9 @@ func byLimits(b *lab.Bench, server lab.Redis, n int, cell time.Duration) []float
 		fmt.Fprintf(&text, "  - {name: rule-%d, key: [user], limits: [{rate: 100000000/366d, algorithm: token_bucket}]}\n", i)
 	}
 	snapshot := compile(text.String())
-	shared := openRedis(b, server)
+	shared := b.Store(server.Addr)
 	const callers = 64
-	alone := decide(b, openMemory(b, memstore.Options{}), snapshot, 1, cell)
+	alone := decide(b, b.Memory(memstore.Options{}), snapshot, 1, cell)
 	decide(b, shared, snapshot, callers, cell/4) // creates the keys
 	before := server.CPU()
 	many := decide(b, shared, snapshot, callers, cell)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/bench/limiter"
+	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/redisstore"
 )
 
@@ -19,7 +20,8 @@ func TestMain(m *testing.M) {
 func TestContestantsThatNeedTooMuchAreLeftOut(t *testing.T) {
 	defer func(before int64) { mostWeight = before }(mostWeight)
 	mostWeight = 1
-	s, err := lab.Run(lab.Bench{Context: t.Context(), Divisor: 500}, Keys)
+	var s report.Section
+	err := lab.Bench{Context: t.Context(), Divisor: 500}.Run(func(b *lab.Bench) { s = Keys(b) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +33,7 @@ func TestContestantsThatNeedTooMuchAreLeftOut(t *testing.T) {
 			t.Errorf("goal %q is %s", g.Name, g.Verdict)
 		}
 	}
-	_, err = lab.Run(lab.Bench{Context: t.Context(), HugeKeys: 1 << 57}, Huge)
+	err = lab.Bench{Context: t.Context(), HugeKeys: 1 << 57}.Run(func(b *lab.Bench) { Huge(b) })
 	if err == nil || !strings.Contains(err.Error(), "choose fewer with -keys") {
 		t.Errorf("more keys than there is memory for: %v", err)
 	}
@@ -40,7 +42,8 @@ func TestContestantsThatNeedTooMuchAreLeftOut(t *testing.T) {
 // The check notices nodes that do not share their limit.
 func TestCheckNoticesWhoDoesNotShare(t *testing.T) {
 	for _, shares := range []bool{true, false} {
-		found, err := lab.Run(lab.Bench{Context: t.Context()}, func(b *lab.Bench) nodeResult {
+		var found nodeResult
+		err := lab.Bench{Context: t.Context()}.Run(func(b *lab.Bench) {
 			server, s := b.Redis(), hotRules(1)
 			l := nodeLoad{callers: 2 * members, path: deniedPath, user: "user", window: roomyWindow}
 			for i := range members {
@@ -50,7 +53,7 @@ func TestCheckNoticesWhoDoesNotShare(t *testing.T) {
 				}
 				l.nodes = append(l.nodes, openNode(b, o, s))
 			}
-			return l.run(b, server)
+			found = l.run(b, server)
 		})
 		if err != nil {
 			t.Fatal(err)
