@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -134,7 +133,6 @@ func race(b *lab.Bench, server lab.Redis, t *report.Table, w way, l load) {
 	t.Add(w.name, w.role(), p50, took[(len(took)-1)/2], took[(len(took)*99+99)/100-1])
 }
 
-// outcome is the result for one client.
 type outcome struct {
 	request
 	allowed bool
@@ -166,14 +164,11 @@ func burst(ctx context.Context, all []*node, w way, callers int, key string) []o
 // notTheirs are commands of connections and of this program, not of a way.
 var notTheirs = []string{"info", "ping", "hello", "client"}
 
-// commandsExecuted returns how many commands the server has run, including those inside scripts and transactions.
+// commandsExecuted returns how many commands of ways the server has run.
 func commandsExecuted(server lab.Redis) (sum int) {
-	for line := range strings.Lines(server.Command("INFO", "commandstats")) {
-		command, stats, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
-		command, _, _ = strings.Cut(command, "|")
-		if ok && !slices.Contains(notTheirs, command) {
-			calls, _, _ := strings.Cut(stats, ",")
-			sum += lab.Must(strconv.Atoi(calls))
+	for command, calls := range server.Calls() {
+		if name, _, _ := strings.Cut(command, "|"); !slices.Contains(notTheirs, name) {
+			sum += int(calls)
 		}
 	}
 	return sum

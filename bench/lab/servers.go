@@ -194,6 +194,18 @@ func (r Redis) Info(section, field string) string {
 	return ""
 }
 
+// Calls returns how often the server has run each command, including those inside scripts and transactions.
+func (r Redis) Calls() map[string]float64 {
+	calls := map[string]float64{}
+	for line := range strings.Lines(r.Command("INFO", "commandstats")) {
+		if name, stats, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls="); ok {
+			number, _, _ := strings.Cut(stats, ",")
+			calls[name] = Must(strconv.ParseFloat(number, 64))
+		}
+	}
+	return calls
+}
+
 func (r Redis) infoNumber(section, field string) float64 {
 	return Must(strconv.ParseFloat(r.Info(section, field), 64))
 }

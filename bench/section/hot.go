@@ -6,8 +6,6 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -307,9 +305,6 @@ func (l nodeLoad) usage(server lab.Redis) (u [3]float64) {
 	for _, n := range l.nodes {
 		u[0] += float64(n.redis.Stats().Tickets)
 	}
-	_, text, _ := strings.Cut(server.Command("INFO", "commandstats"), "cmdstat_evalsha:calls=")
-	calls, _, _ := strings.Cut(text, ",")
-	u[1], _ = strconv.ParseFloat(calls, 64) // none so far if there is no number
-	u[2] = server.CPU() * 1e6
+	u[1], u[2] = server.Calls()["evalsha"], server.CPU()*1e6
 	return u
 }
