@@ -86,26 +86,25 @@ func answerJSON(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	type limit struct {
-		Rule       string `json:"rule"`
-		Algorithm  string `json:"algorithm"`
-		Limit      int64  `json:"limit"`
-		WindowMS   int64  `json:"window_ms"`
+	type decision struct {
 		Allowed    bool   `json:"allowed"`
+		Rule       string `json:"rule"`
+		Limit      int64  `json:"limit"`
 		Remaining  int64  `json:"remaining"`
 		RetryAfter int64  `json:"retry_after_ms"`
 		ResetAfter int64  `json:"reset_after_ms"`
 	}
+	type limit struct {
+		decision
+		Algorithm string `json:"algorithm"`
+		WindowMS  int64  `json:"window_ms"`
+	}
+	overall := decision{true, "per-user", 1e9, 1e9 - call.Cost, 0, 1}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(struct {
-		Allowed    bool    `json:"allowed"`
-		Rule       string  `json:"rule"`
-		Reason     string  `json:"reason"`
-		Quality    string  `json:"quality"`
-		Limit      int64   `json:"limit"`
-		Remaining  int64   `json:"remaining"`
-		RetryAfter int64   `json:"retry_after_ms"`
-		ResetAfter int64   `json:"reset_after_ms"`
-		Limits     []limit `json:"limits"`
-	}{true, "per-user", "ok", "exact", 1e9, 1e9 - call.Cost, 0, 1, []limit{{"per-user", "token_bucket", 1e9, 60_000, true, 1e9 - call.Cost, 0, 1}}})
+		decision
+		Reason  string  `json:"reason"`
+		Quality string  `json:"quality"`
+		Limits  []limit `json:"limits"`
+	}{overall, "ok", "exact", []limit{{overall, "token_bucket", 60_000}}})
 }

@@ -21,7 +21,6 @@ import (
 
 const connections = 64
 
-// A bench is a run of the benchmark.
 type bench struct {
 	*lab.Bench
 	dir      string
@@ -59,7 +58,7 @@ type contestant struct {
 	role    report.Role
 	allow   bool
 	servers []*lab.Server // the first gets the load; the processor time of all counts
-	load    load
+	load
 }
 
 func newContestant(name string, role report.Role, allow bool, servers ...*lab.Server) contestant {
@@ -77,7 +76,7 @@ func (b *bench) compete(s *report.Section, title, reference string, all ...conte
 		for _, c := range all {
 			b.Step("%s: %s", title, c.name)
 			before := c.cpu()
-			r := lab.Must(c.load.run(b, b.dir, b.Cell(5*time.Second)))
+			r := lab.Must(c.run(b, b.dir, b.Cell(5*time.Second)))
 			used := c.cpu() - before
 			switch passed := r.requests - r.refused; {
 			case c.allow && r.refused > 0:
@@ -91,7 +90,6 @@ func (b *bench) compete(s *report.Section, title, reference string, all ...conte
 	return t
 }
 
-// cpu returns the processor time of the contestant's processes.
 func (c *contestant) cpu() (sum time.Duration) {
 	for _, s := range c.servers {
 		sum += lab.Must(lab.CPU(s.Pid()))
@@ -128,10 +126,10 @@ func (b *bench) gateways(s *report.Section, allow bool) {
 func (b *bench) decisions(s *report.Section) {
 	const check = "Penstock /v1/check"
 	ours := newContestant(check, report.Ours, true, b.startPenstock(values{Listener: "http", Allow: true}))
-	ours.load.url += "v1/check"
+	ours.url += "v1/check"
 	bare := newContestant(bareJSON, report.Ceiling, true, b.startBare("json", ""))
-	ours.load.script = values{}.fill("check.lua")
-	bare.load.script = ours.load.script
+	ours.script = values{}.fill("check.lua")
+	bare.script = ours.script
 	t := b.compete(s, fmt.Sprintf("Decision API (%d connections)", connections), bareJSON, ours, bare)
 	atMost(s, t, "/v1/check: processor time vs bare JSON handler", check, bareJSON, 1.5)
 }
@@ -141,7 +139,7 @@ func (b *bench) where(s *report.Section) {
 	var all []contestant
 	for _, p := range places {
 		c := newContestant(p.name, report.Ours, true, p.start(b))
-		c.load.connections = 1
+		c.connections = 1
 		all = append(all, c)
 	}
 	t := b.compete(s, "Where to limit, one request at a time", alone, all...)
@@ -161,7 +159,6 @@ type load struct {
 	script      string // Lua script for wrk; "": GET
 }
 
-// A result is what wrk measured.
 type result struct {
 	requests int64
 	rate     float64 // per second
