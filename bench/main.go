@@ -186,12 +186,6 @@ func parse(args []string, usage io.Writer) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q; see --help", flags.Arg(0))
-	}
-	if o.output != "text" && o.output != "json" {
-		return o, fmt.Errorf("-o %q: want text or json", o.output)
-	}
 	for name := range strings.SplitSeq(only, ",") {
 		name = strings.TrimSpace(name)
 		if !slices.Contains(benchmarks(), name) {
@@ -199,13 +193,16 @@ func parse(args []string, usage io.Writer) (options, error) {
 		}
 		o.only = append(o.only, name)
 	}
-	if o.save && o.quick {
+	switch {
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q; see --help", flags.Arg(0))
+	case o.output != "text" && o.output != "json":
+		return o, fmt.Errorf("-o %q: want text or json", o.output)
+	case o.save && o.quick:
 		return o, errors.New("-save with -quick: a quick run shows that everything works, not how fast it is")
-	}
-	if o.bench.HugeKeys < 1000 {
+	case o.bench.HugeKeys < 1000:
 		return o, fmt.Errorf("-keys %d: want at least 1000", o.bench.HugeKeys)
-	}
-	if o.bench.Repeat < 0 {
+	case o.bench.Repeat < 0:
 		return o, fmt.Errorf("-repeat %d: want at least 1", o.bench.Repeat)
 	}
 	repeat := fullRepeat

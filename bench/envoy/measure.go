@@ -23,7 +23,6 @@ import (
 // callers are the numbers of callers that send requests without pause; the last is for saturation.
 var callers = []int{16, 64, 256}
 
-// A bench holds all contestants.
 type bench struct {
 	*lab.Bench
 	cell    time.Duration       // of one repeat
@@ -31,7 +30,6 @@ type bench struct {
 	runners []runner
 }
 
-// A runner is a running contestant.
 type runner struct {
 	contestant
 	*server

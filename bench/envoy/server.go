@@ -132,7 +132,6 @@ func launch(b *lab.Bench, dir string, of command) *server {
 	return s
 }
 
-// client returns a client on one of the connections.
 func (s *server) client(i int) rlsv3.RateLimitServiceClient {
 	return rlsv3.NewRateLimitServiceClient(s.conns[i%len(s.conns)])
 }
@@ -184,7 +183,6 @@ var traffics = []traffic{
 	{"denied", rlsv3.RateLimitResponse_OVER_LIMIT, 2, 10},
 }
 
-// request returns the request about a key.
 func request(name, key string) *rlsv3.RateLimitRequest {
 	return &rlsv3.RateLimitRequest{Domain: "bench", Descriptors: []*descriptorv3.RateLimitDescriptor{
 		{Entries: []*descriptorv3.RateLimitDescriptor_Entry{{Key: name, Value: key}}},

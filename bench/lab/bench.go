@@ -25,7 +25,6 @@ type Bench struct {
 	cleanups []func()
 }
 
-// failure is the error that ended a section.
 type failure struct{ error }
 
 // Check ends the section if there is an error. Only the section's own goroutine may call it.

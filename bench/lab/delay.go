@@ -49,7 +49,6 @@ func (b *Bench) Delay(target string, roundTrip time.Duration) (addr string) {
 	return l.Addr().String()
 }
 
-// chunk is bytes in transit.
 type chunk struct {
 	data []byte
 	due  time.Time

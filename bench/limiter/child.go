@@ -35,7 +35,6 @@ func Serve(args []string) error {
 	})
 }
 
-// pipes are the two directions of a connection.
 type pipes struct {
 	io.Reader
 	io.WriteCloser
