@@ -48,23 +48,26 @@ func main() {
 	}
 }
 
-// sections are the benchmarks, in the order in which they run.
+// sections are the benchmarks, in the order in which they run, with their line of the help.
 var sections = []struct {
 	name    string
 	measure func(*lab.Bench) report.Section
+	help    string
 }{
-	{"memory", section.Memory},
-	{"keys", section.Keys},
-	{"huge", section.Huge},
-	{"scale", section.Scale},
-	{"redis", section.Redis},
-	{"latency", section.Latency},
-	{"hot", section.Hot},
-	{"guards", section.Guards},
-	{"rules", section.Rules},
-	{"doors", doors.Measure},
-	{"envoy", envoy.Measure},
-	{"atomicity", atomicity.Measure},
+	{"memory", section.Memory, "nanoseconds per decision in process memory: one hot key, a million keys uniform and zipf, and all denied"},
+	{"keys", section.Keys, "bytes per key, and the time of a full garbage collection, at ten million keys"},
+	{"huge", section.Huge, "500 million keys in one process, or -keys; needs 20 GiB, and runs only if it is asked for"},
+	{"scale", section.Scale, "the cost of a decision by limits of a request, keys, rules and nodes, as curves"},
+	{"redis", section.Redis, "decisions a second, latency and server CPU with 1, 64 and 512 callers, and Redis memory per key"},
+	{"latency", section.Latency, "calls on a fixed schedule at half of the saturation rate, and one script against four round trips"},
+	{"hot", section.Hot, "exact decisions, cached denials and permits taken ahead; one hot key on three nodes"},
+	{"guards", section.Guards, "what a call with a penalty, an id or a reservation makes a store remember, and what it costs a decision"},
+	{"rules", section.Rules, "finding the rules of a call among 10, 1,000 and 100,000; bytes per rule, and the time to compile them"},
+	{"doors", doors.Measure, "the gateway beside other proxies, the decision API, and each place where an application can be limited;\n" +
+		"needs wrk, nginx, haproxy and caddy"},
+	{"envoy", envoy.Measure, "the rate limit service for Envoy beside envoyproxy/ratelimit"},
+	{"atomicity", atomicity.Measure, "what a limit of 10 admits when up to 100 callers arrive at the same instant, by how it is counted in\n" +
+		"Redis; runs only if it is asked for"},
 }
 
 func benchmarks() (names []string) {
@@ -121,23 +124,10 @@ func run(o options, stdout io.Writer) error {
 	return errors.Join(failed, write(stdout))
 }
 
+// help is formatted with the list of sections.
 const help = `bench measures Penstock beside other limiters, in one run on one machine.
 
-  memory     nanoseconds per decision in process memory: one hot key, a million keys uniform and zipf, and all denied
-  keys       bytes per key, and the time of a full garbage collection, at ten million keys
-  huge       500 million keys in one process, or -keys; needs 20 GiB, and runs only if it is asked for
-  scale      the cost of a decision by limits of a request, keys, rules and nodes, as curves
-  redis      decisions a second, latency and server CPU with 1, 64 and 512 callers, and Redis memory per key
-  latency    calls on a fixed schedule at half of the saturation rate, and one script against four round trips
-  hot        exact decisions, cached denials and permits taken ahead; one hot key on three nodes
-  guards     what a call with a penalty, an id or a reservation makes a store remember, and what it costs a decision
-  rules      finding the rules of a call among 10, 1,000 and 100,000; bytes per rule, and the time to compile them
-  doors      the gateway beside other proxies, the decision API, and each place where an application can be limited;
-             needs wrk, nginx, haproxy and caddy
-  envoy      the rate limit service for Envoy beside envoyproxy/ratelimit
-  atomicity  what a limit of 10 admits when up to 100 callers arrive at the same instant, by how it is counted in
-             Redis; runs only if it is asked for
-
+%s
 Contestants take turns (A B C A B C ...) and the medians of the repeats are shown, because
 a machine is faster at one moment than at the next. For the same reason only the ratios in
 brackets say anything: above 1 is better than the reference row. The last table holds the
@@ -173,7 +163,11 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.Usage = func() {
-		fmt.Fprint(usage, help)
+		var list strings.Builder
+		for _, s := range sections {
+			fmt.Fprintf(&list, "  %-9s  %s\n", s.name, strings.ReplaceAll(s.help, "\n", "\n"+strings.Repeat(" ", 13)))
+		}
+		fmt.Fprintf(usage, help, list.String())
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&only, "only", strings.Join(ordinary(), ","), "`benchmarks` to run, comma-separated")
