@@ -69,11 +69,7 @@ func TestRunPrintsTextAndJSON(t *testing.T) {
 
 // The README and the docs show the saved results. "go run . -readme" writes them.
 func TestDocumentsShowTheSavedResults(t *testing.T) {
-	documents, err := generate("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, want := range documents {
+	for file, want := range lab.Must(generate("..")) {
 		if text, err := os.ReadFile(file); err != nil || string(text) != want {
 			t.Errorf("%s differs from %s (%v): run make bench-readme", file, resultsDir, err)
 		}
@@ -84,17 +80,9 @@ var documentedFlags = regexp.MustCompile("BENCH=\"([^\"]*)\"|BENCH=(-\\w+)|cd be
 
 // The commands on pages are accepted.
 func TestDocumentedBenchmarks(t *testing.T) {
-	pages, err := filepath.Glob("../docs/*/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := 0
+	pages, checked := lab.Must(filepath.Glob("../docs/*/*.md")), 0
 	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md", "../Makefile") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range documentedFlags.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range documentedFlags.FindAllStringSubmatch(string(lab.Must(os.ReadFile(page))), -1) {
 			checked++
 			if _, err := parse(strings.Fields(m[1]+m[2]+m[3]), io.Discard); err != nil && !errors.Is(err, flag.ErrHelp) {
 				t.Errorf("%s: %q: %v", page, m[0], err)

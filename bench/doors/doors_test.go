@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/penstock-io/penstock/bench/lab"
 )
 
 const printed = `Running 1s test @ http://127.0.0.1:1/
@@ -52,11 +54,8 @@ func TestBareServers(t *testing.T) {
 		{"json", "", `{"attributes": {"ip": "192.0.2.7"}, "cost": 1}`, 200, `"remaining":999999999,`},
 	} {
 		server := httptest.NewServer(handlerOf(test.kind, test.asked))
-		resp, err := http.Post(server.URL, "application/json", strings.NewReader(test.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
+		resp := lab.Must(http.Post(server.URL, "application/json", strings.NewReader(test.body)))
+		body := lab.Must(io.ReadAll(resp.Body))
 		resp.Body.Close()
 		server.Close()
 		if resp.StatusCode != test.status || !strings.Contains(string(body), test.want) {

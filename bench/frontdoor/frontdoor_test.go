@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-io/penstock/bench/lab"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -15,15 +16,9 @@ import (
 func TestProgramsLimit(t *testing.T) {
 	server := redistest.Start(t)
 	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	must := func(h http.Handler, err error) http.Handler {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
 	for name, h := range map[string]http.Handler{
-		"x/time/rate": withXTimeRate(ok), "go-limiter": must(withGoLimiter(ok)), "redis_rate": withRedisRate(ok, server.Addr),
-		"penstock": must(withPenstock(ok)), "penstock on Redis": must(withPenstockOnRedis(ok, server.Addr)),
+		"x/time/rate": withXTimeRate(ok), "go-limiter": lab.Must(withGoLimiter(ok)), "redis_rate": withRedisRate(ok, server.Addr),
+		"penstock": lab.Must(withPenstock(ok)), "penstock on Redis": lab.Must(withPenstockOnRedis(ok, server.Addr)),
 	} {
 		count := map[int]int{}
 		for i := range 301 {
@@ -45,17 +40,10 @@ func TestProgramsLimit(t *testing.T) {
 
 // The documentation shows these programs unchanged.
 func TestDocumentationShowsThem(t *testing.T) {
-	page, err := os.ReadFile("../../docs/explanation/go-compared.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := lab.Must(os.ReadFile("../../docs/explanation/go-compared.md"))
 	function := regexp.MustCompile(`(?ms)^func with.*?^}\n`)
 	for _, file := range []string{"peers.go", "penstock.go"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := function.FindAllString(string(text), -1)
+		found := function.FindAllString(string(lab.Must(os.ReadFile(file))), -1)
 		if len(found) == 0 {
 			t.Errorf("%s has no program", file)
 		}
