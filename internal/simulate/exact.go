@@ -1,5 +1,7 @@
 package simulate
 
+import "math"
+
 // A trailingWindow counts the requests of one key in the window that ends now. It keeps every instant.
 type trailingWindow struct {
 	at    []int64
@@ -40,7 +42,7 @@ func (a *Accuracy) add(allowed bool, estimate, exact, limit int64) {
 	}
 	if exact > 0 && exact <= limit {
 		a.Differences++
-		a.Difference += abs(float64(estimate-exact)) / float64(exact)
+		a.Difference += math.Abs(float64(estimate-exact)) / float64(exact)
 	}
 }
 
@@ -59,10 +61,3 @@ func (a *Accuracy) Wrong() float64 {
 
 // MeanDifference returns the mean relative difference of the estimated rate from the exact one.
 func (a *Accuracy) MeanDifference() float64 { return a.Difference / float64(max(1, a.Differences)) }
-
-func abs(x float64) float64 {
-	if x < 0 {
-		return -x
-	}
-	return x
-}

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"math"
@@ -79,7 +78,7 @@ type stream struct {
 	burst  bool
 	attack float64 // when the attacker sends next
 	base   request
-	again  retries
+	again  []request // to send again; in order of time, as denials are and each waits equally long
 }
 
 const (
@@ -113,7 +112,9 @@ func (t *Traffic) keys() int {
 func (s *stream) next() request {
 	at := float64(s.base.at) / 1e6
 	if len(s.again) > 0 && s.again[0].at <= s.base.at {
-		return heap.Pop(&s.again).(request)
+		r := s.again[0]
+		s.again = s.again[1:]
+		return r
 	}
 	if s.attack < at {
 		r := request{at: int64(s.attack * 1e6), key: s.Keys}
@@ -169,19 +170,6 @@ func (s *stream) gap() float64 {
 // denied reports to the stream that a request was denied.
 func (s *stream) denied(r request) {
 	if s.Model == Retries && r.tries < maxTries {
-		heap.Push(&s.again, request{r.at + retryAfter.Microseconds(), r.key, r.tries + 1})
+		s.again = append(s.again, request{r.at + retryAfter.Microseconds(), r.key, r.tries + 1})
 	}
-}
-
-// retries is a heap of requests to send again, the earliest first.
-type retries []request
-
-func (r retries) Len() int           { return len(r) }
-func (r retries) Less(i, j int) bool { return r[i].at < r[j].at }
-func (r retries) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
-func (r *retries) Push(x any)        { *r = append(*r, x.(request)) }
-func (r *retries) Pop() any {
-	last := (*r)[len(*r)-1]
-	*r = (*r)[:len(*r)-1]
-	return last
 }
