@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,12 +60,10 @@ func lines(n int64) string {
 }
 
 func unique(all []string) (some []string) {
-	seen := map[string]bool{}
 	for _, s := range all {
-		if !seen[s] {
+		if !slices.Contains(some, s) {
 			some = append(some, s)
 		}
-		seen[s] = true
 	}
 	return some
 }
