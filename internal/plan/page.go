@@ -35,15 +35,11 @@ func (in *Input) isTextbook() bool {
 // Number formats 50,000,000,000 as 50 G.
 func Number(n float64) string {
 	for _, u := range []struct {
-		size float64
-		name string
-	}{{1e15, " P"}, {1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e4, " K"}} {
-		scale := u.size
-		if u.size == 1e4 {
-			scale = 1e3
-		}
-		if n >= u.size*0.9995 {
-			return short(n/scale) + u.name
+		from, size float64
+		name       string
+	}{{1e15, 1e15, " P"}, {1e12, 1e12, " T"}, {1e9, 1e9, " G"}, {1e6, 1e6, " M"}, {1e4, 1e3, " K"}} {
+		if n >= u.from*0.9995 {
+			return short(n/u.size) + u.name
 		}
 	}
 	if n == math.Trunc(n) || n >= 1000 {
@@ -53,11 +49,8 @@ func Number(n float64) string {
 }
 
 func short(n float64) string {
-	switch {
-	case n >= 99.95:
+	if n >= 99.95 {
 		return fmt.Sprintf("%.0f", n)
-	case n >= 9.995:
-		return fmt.Sprintf("%.3g", n)
 	}
 	return fmt.Sprintf("%.3g", n)
 }
