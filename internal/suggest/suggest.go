@@ -3,11 +3,11 @@
 package suggest
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -136,7 +136,7 @@ func Find(ctx context.Context, o Options) (*Result, error) {
 	for {
 		var tries []candidate
 		for i, k := range kinds {
-			tries = append(tries, k.next(i, len(kinds), all.Requests)...)
+			tries = append(tries, k.next(i == 0, len(kinds), all.Requests)...)
 		}
 		if len(tries) == 0 {
 			break
@@ -144,12 +144,12 @@ func Find(ctx context.Context, o Options) (*Result, error) {
 		if r.Passes > maxPasses {
 			return nil, fmt.Errorf("no limit found in %d passes over the log", r.Passes)
 		}
-		fitted, _, err := r.pass(ctx, kinds, tries, false)
+		fitted, _, err := r.pass(ctx, tries, false)
 		if err != nil {
 			return nil, err
 		}
 		for i, t := range tries {
-			kinds[t.kind].tried[t.count] = fitted[i]
+			t.tried[t.count] = fitted[i]
 		}
 		for _, k := range kinds {
 			if err := k.narrow(&o); err != nil {
@@ -205,19 +205,19 @@ func (o *Options) kinds(span time.Duration) []*kind {
 	return all
 }
 
-// A candidate is a candidate.
+// A candidate is a limit of a kind.
 type candidate struct {
-	kind  int
+	*kind
 	count int64
 }
 
 // next returns the candidates to try next. The first pass tries counts from 1 to all requests in a geometric
 // series. Later passes try counts at equal distances between the two known bounds.
-func (k *kind) next(index, kinds int, requests int64) (tries []candidate) {
+func (k *kind) next(isAsked bool, kinds int, requests int64) (tries []candidate) {
 	share := perPass / kinds
 	if len(k.tried) == 0 {
 		share = (perPass - firstKind) / max(1, kinds-1)
-		if index == 0 {
+		if isAsked {
 			share = firstKind
 		}
 		last := int64(0)
@@ -229,7 +229,7 @@ func (k *kind) next(index, kinds int, requests int64) (tries []candidate) {
 		for i := range share {
 			count := int64(math.Round(math.Pow(float64(most), float64(i)/float64(share-1))))
 			if count = max(count, last+1); count <= most {
-				tries = append(tries, candidate{index, count})
+				tries = append(tries, candidate{k, count})
 				last = count
 			}
 		}
@@ -238,7 +238,7 @@ func (k *kind) next(index, kinds int, requests int64) (tries []candidate) {
 	between := k.found - k.below - 1
 	n := min(int64(share), between)
 	for i := range n {
-		tries = append(tries, candidate{index, k.below + 1 + i*(between-1)/max(1, n-1)})
+		tries = append(tries, candidate{k, k.below + 1 + i*(between-1)/max(1, n-1)})
 	}
 	return tries
 }
@@ -247,11 +247,7 @@ func (k *kind) next(index, kinds int, requests int64) (tries []candidate) {
 // the limit found denies little enough, and so does every larger one that was tried.
 func (k *kind) narrow(o *Options) error {
 	k.found, k.below = 0, 0
-	counts := make([]int64, 0, len(k.tried))
-	for count := range k.tried {
-		counts = append(counts, count)
-	}
-	slices.Sort(counts)
+	counts := slices.Sorted(maps.Keys(k.tried))
 	for _, count := range slices.Backward(counts) {
 		if !o.isMetBy(k.tried[count]) {
 			k.below = count
@@ -273,8 +269,8 @@ func (o *Options) isMetBy(c Counts) bool {
 	return o.MaxKeys < 0 || float64(c.KeysDenied) <= o.MaxKeys*float64(c.Keys)+rounding
 }
 
-// document returns rules that count by the key and have one of the limits each.
-func (o *Options) document(name string, limits []limitTerms) ([]byte, error) {
+// compile returns rules that count by the key and have one of the limits each.
+func (o *Options) compile(limits []limitTerms) (*rules.Snapshot, error) {
 	match := map[string]string{}
 	if o.Path != "" {
 		match["path"] = o.Path
@@ -284,13 +280,9 @@ func (o *Options) document(name string, limits []limitTerms) ([]byte, error) {
 	}
 	var all []any
 	for i, limit := range limits {
-		all = append(all, map[string]any{"name": fmt.Sprintf("%s-%d", name, i), "match": match, "key": o.Key, "limits": []any{limit}, "mode": "shadow"})
+		all = append(all, map[string]any{"name": fmt.Sprintf("candidate-%d", i), "match": match, "key": o.Key, "limits": []any{limit}, "mode": "shadow"})
 	}
-	return json.Marshal(map[string]any{"rules": all})
-}
-
-func (o *Options) compile(limits []limitTerms) (*rules.Snapshot, error) {
-	text, err := o.document("candidate", limits)
+	text, err := json.Marshal(map[string]any{"rules": all})
 	if err != nil {
 		return nil, err
 	}
@@ -315,10 +307,10 @@ func (r *Result) readTotals(ctx context.Context) (all Counts, err error) {
 	return counts[0], nil
 }
 
-func (r *Result) pass(ctx context.Context, kinds []*kind, tries []candidate, whole bool) (fitted, heldOut []Counts, err error) {
+func (r *Result) pass(ctx context.Context, tries []candidate, whole bool) (fitted, heldOut []Counts, err error) {
 	limits := make([]limitTerms, len(tries))
 	for i, t := range tries {
-		limits[i] = kinds[t.kind].limit(t.count)
+		limits[i] = t.limit(t.count)
 	}
 	return r.run(ctx, limits, whole)
 }
@@ -411,20 +403,19 @@ func (t *tallies) counts() []Counts {
 // finish checks the limits found on the held-out part of the log.
 func (r *Result) finish(ctx context.Context, kinds []*kind) error {
 	var tries []candidate
-	for i, k := range kinds {
-		tries = append(tries, candidate{i, k.found})
+	for _, k := range kinds {
+		tries = append(tries, candidate{k, k.found})
 	}
 	var heldOut []Counts
 	if !r.Cut.IsZero() {
 		var err error
-		if _, heldOut, err = r.pass(ctx, kinds, tries, true); err != nil {
+		if _, heldOut, err = r.pass(ctx, tries, true); err != nil {
 			return err
 		}
 	}
 	for i, k := range kinds {
 		limit := k.limit(k.found)
-		f := Suggestion{Algorithm: limit.Algorithm, Count: k.found, Window: k.window.String(), Burst: limit.Burst, Fitted: k.tried[k.found], Holds: true, limit: limit}
-		f.Text = limit.Rate
+		f := Suggestion{Algorithm: limit.Algorithm, Count: k.found, Window: k.window.String(), Burst: limit.Burst, Text: limit.Rate, Fitted: k.tried[k.found], Holds: true, limit: limit}
 		if limit.Burst > 0 {
 			f.Text += fmt.Sprintf(" burst %d", limit.Burst)
 		}
@@ -436,10 +427,9 @@ func (r *Result) finish(ctx context.Context, kinds []*kind) error {
 		}
 		r.Limits = append(r.Limits, f)
 	}
-	for count, c := range kinds[0].tried {
-		r.Curve = append(r.Curve, Point{count, c})
+	for _, count := range slices.Sorted(maps.Keys(kinds[0].tried)) {
+		r.Curve = append(r.Curve, Point{count, kinds[0].tried[count]})
 	}
-	slices.SortFunc(r.Curve, func(a, b Point) int { return cmp.Compare(a.Count, b.Count) })
 	r.Rule = r.options.yaml(r.Limits[0].limit)
 	return nil
 }
