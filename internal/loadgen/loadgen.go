@@ -104,7 +104,7 @@ func (o *Options) Validate() error {
 	check(o.Requests >= 0 && o.Duration >= 0 && o.Duration <= maxDuration, "%d requests for %v; both are at least 0, and the time at most %v", o.Requests, o.Duration, maxDuration)
 	check(o.Requests > 0 || o.Duration > 0, "neither a number of requests nor a duration: it would never end")
 	if o.Limit != nil {
-		errs = append(errs, o.Limit.validate())
+		errs = append(errs, o.Limit.terms().Validate())
 	}
 	return errors.Join(errs...)
 }

@@ -18,13 +18,11 @@ type Limit struct {
 	Burst     int64              `json:"burst,omitempty"` // of a token bucket
 }
 
-func (l *Limit) validate() error {
-	return penstock.Limit{Algorithm: l.Algorithm, Count: l.Count, Window: l.Window, Burst: l.Burst}.Validate()
+func (l *Limit) terms() penstock.Limit {
+	return penstock.Limit{Algorithm: l.Algorithm, Count: l.Count, Window: l.Window, Burst: l.Burst}
 }
 
-func (l *Limit) String() string {
-	return penstock.Limit{Algorithm: l.Algorithm, Count: l.Count, Window: l.Window, Burst: l.Burst}.String()
-}
+func (l *Limit) String() string { return l.terms().String() }
 
 // An OverAdmission is the result of checking for requests allowed beyond the limit.
 type OverAdmission struct {
