@@ -63,12 +63,7 @@ type limit struct {
 }
 
 // policy is the name of the limit that clients see.
-func (l *limit) policy() string {
-	if l.name != "" {
-		return l.name
-	}
-	return l.path
-}
+func (l *limit) policy() string { return cmp.Or(l.name, l.path) }
 
 // terms returns the limit for the engine. A limit in fixed windows that is charged by itself counts every request.
 func (l *limit) terms() penstock.Limit {
