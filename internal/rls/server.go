@@ -100,13 +100,9 @@ func (s *Server) Register(to grpc.ServiceRegistrar) {
 // limitService is the rate limit service. Its requests are calls, and its responses are encoded already.
 var limitService = grpc.ServiceDesc{
 	ServiceName: rlsv3.RateLimitService_ServiceDesc.ServiceName,
-	HandlerType: (*limitServer)(nil),
+	HandlerType: (*any)(nil),
 	Methods:     []grpc.MethodDesc{{MethodName: "ShouldRateLimit", Handler: shouldRateLimit}},
 	Metadata:    rlsv3.RateLimitService_ServiceDesc.Metadata,
-}
-
-type limitServer interface {
-	shouldRateLimit(ctx context.Context, request any) (any, error)
 }
 
 func shouldRateLimit(server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
