@@ -158,8 +158,7 @@ func toJSON(v *penstock.Verdict) *verdictJSON {
 			Limit: l.Limit, Used: l.Used, Remaining: l.Remaining, ResetAfterMS: ceilMilliseconds(l.ResetAfter).Milliseconds(),
 		}
 		if l.RetryAfter != penstock.Never {
-			wait := ceilMilliseconds(l.RetryAfter).Milliseconds()
-			shown.Limits[i].RetryAfterMS = &wait
+			shown.Limits[i].RetryAfterMS = new(ceilMilliseconds(l.RetryAfter).Milliseconds())
 		}
 	}
 	return shown

@@ -118,8 +118,7 @@ func convertPolicy(p *configv3.RateLimitPolicy) *policyFile {
 	}
 	f := &policyFile{Unit: unit, Unlimited: p.GetUnlimited(), Name: p.GetName()}
 	if !f.Unlimited {
-		n := p.GetRequestsPerUnit()
-		f.RequestsPerUnit = &n
+		f.RequestsPerUnit = new(p.GetRequestsPerUnit())
 	}
 	for _, r := range p.GetReplaces() {
 		f.Replaces = append(f.Replaces, replaceFile{r.GetName()})
