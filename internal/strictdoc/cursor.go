@@ -88,14 +88,7 @@ func (c *cursor) restOfLine() string {
 
 // isBlank reports whether a position has space or is at the end.
 func isBlank(text string, at int) bool {
-	if at >= len(text) {
-		return true
-	}
-	switch text[at] {
-	case ' ', '\t', '\n', '\r':
-		return true
-	}
-	return false
+	return at >= len(text) || strings.IndexByte(" \t\r\n", text[at]) >= 0
 }
 
 func isFlowMark(b byte) bool { return strings.IndexByte(",[]{}", b) >= 0 }

@@ -2,11 +2,30 @@ package strictdoc
 
 // flow reads a list in brackets or a mapping in braces.
 func (p *parser) flow(n *Node, depth int) {
-	if p.peek() == '[' {
-		p.flowList(n, depth)
-	} else {
-		p.flowMapping(n, depth)
+	base := len(p.stack)
+	end, what := byte(']'), "the bracket ["
+	n.Kind = List
+	if p.peek() == '{' {
+		n.Kind, end, what = Mapping, '}', "the brace {"
 	}
+	p.advance(1)
+	for p.next(n.At, what) != end && p.err == nil {
+		if !p.flowPart(n, base, depth+1) || !p.separated(n.At, end, what) {
+			return
+		}
+	}
+	if p.err == nil {
+		p.advance(1)
+		n.Items = p.pop(base)
+	}
+}
+
+// flowPart reads an item or a field. It reports whether more are allowed.
+func (p *parser) flowPart(n *Node, base, depth int) bool {
+	if n.Kind == Mapping {
+		return p.pushField(base, p.field(depth))
+	}
+	return p.pushItem(base, p.flowItem(n.At, depth))
 }
 
 // next moves to the next item in brackets that began at a spot.
@@ -18,18 +37,6 @@ func (p *parser) next(open Position, closing string) byte {
 	return p.peek()
 }
 
-func (p *parser) flowList(n *Node, depth int) {
-	base := len(p.stack)
-	n.Kind = List
-	p.advance(1)
-	for p.next(n.At, "the bracket [") != ']' && p.err == nil {
-		if !p.pushItem(base, p.flowItem(n.At, depth+1)) || !p.separated(n.At, ']', "the bracket [") {
-			return
-		}
-	}
-	p.close(n, base)
-}
-
 // flowItem reads an item of a list that began at a spot.
 func (p *parser) flowItem(open Position, depth int) (item Node) {
 	p.flowNode(&item, depth)
@@ -37,27 +44,6 @@ func (p *parser) flowItem(open Position, depth int) (item Node) {
 		p.pair(&item, depth)
 	}
 	return item
-}
-
-func (p *parser) flowMapping(n *Node, depth int) {
-	base := len(p.stack)
-	n.Kind = Mapping
-	p.advance(1)
-	for p.next(n.At, "the brace {") != '}' && p.err == nil {
-		item := p.field(depth + 1)
-		if !p.pushField(base, item) || !p.separated(n.At, '}', "the brace {") {
-			return
-		}
-	}
-	p.close(n, base)
-}
-
-// close ends brackets.
-func (p *parser) close(n *Node, base int) {
-	if p.err == nil {
-		p.advance(1)
-		n.Items = p.pop(base)
-	}
 }
 
 // separated moves over a comma. It reports whether there is one, or the end.

@@ -106,13 +106,7 @@ func fold(b *strings.Builder, lines int) {
 		b.WriteByte(' ')
 		return
 	}
-	repeat(b, '\n', lines-1)
-}
-
-func repeat(b *strings.Builder, c byte, times int) {
-	for range times {
-		b.WriteByte(c)
-	}
+	b.WriteString(strings.Repeat("\n", lines-1))
 }
 
 func (p *parser) singleQuoted() string {
@@ -189,7 +183,7 @@ func (p *parser) escape(b *strings.Builder) {
 		return
 	}
 	if lines := p.breaksAt(); lines > 0 {
-		repeat(b, '\n', lines-1)
+		b.WriteString(strings.Repeat("\n", lines-1))
 		return
 	}
 	text, ok := escapes[c]
@@ -223,12 +217,9 @@ func (p *parser) code(at Position, digits int) rune {
 }
 
 func (p *parser) hex(at Position, digits int) rune {
-	if len(p.text)-p.pos < digits {
-		p.syntax(at, "the escape needs %d hexadecimal digits", digits)
-		return 0
-	}
-	n, err := strconv.ParseUint(p.text[p.pos:p.pos+digits], 16, 32)
-	if err != nil {
+	text := p.text[p.pos:min(p.pos+digits, len(p.text))]
+	n, err := strconv.ParseUint(text, 16, 32)
+	if err != nil || len(text) < digits {
 		p.syntax(at, "the escape needs %d hexadecimal digits", digits)
 		return 0
 	}
@@ -287,11 +278,11 @@ func (b *blockText) add(line string) {
 	b.indented = line[0] == ' ' || line[0] == '\t'
 	switch {
 	case !b.begun:
-		repeat(&b.text, '\n', b.blank)
+		b.text.WriteString(strings.Repeat("\n", b.blank))
 	case b.folded && !b.indented && !wasIndented:
 		fold(&b.text, b.blank+1)
 	default:
-		repeat(&b.text, '\n', b.blank+1)
+		b.text.WriteString(strings.Repeat("\n", b.blank+1))
 	}
 	b.text.WriteString(line)
 	b.begun, b.blank = true, 0
@@ -303,7 +294,7 @@ func (b *blockText) end(chomp byte) string {
 		b.text.WriteByte('\n')
 	}
 	if chomp == '+' {
-		repeat(&b.text, '\n', b.blank)
+		b.text.WriteString(strings.Repeat("\n", b.blank))
 	}
 	return b.text.String()
 }
