@@ -67,16 +67,13 @@ func (t *Text) encode(origin string) ([]byte, error) {
 
 // DecodeText reads what [Text.Encode] wrote. It rejects truncated or altered data.
 func DecodeText(data []byte) (*Text, error) {
-	t, _, err := decode(data)
+	t, _, err := DecodeLastGood(data)
 	return t, err
 }
 
 // DecodeLastGood reads a last good copy and the name of the origin of its rules. The name is empty in the copy of an
 // older version.
-func DecodeLastGood(data []byte) (t *Text, origin string, err error) { return decode(data) }
-
-// decode reads a text and the name of its origin, which may be empty.
-func decode(data []byte) (t *Text, origin string, err error) {
+func DecodeLastGood(data []byte) (t *Text, origin string, err error) {
 	if t, origin, err = decodeText(data); err != nil {
 		return nil, "", fmt.Errorf("decode the rules, %d bytes: %w", len(data), err)
 	}

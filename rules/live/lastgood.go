@@ -33,7 +33,7 @@ func (g lastGood) read() (*Text, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the last good rules: %w", err)
 	}
-	t, origin, err := decode(data)
+	t, origin, err := DecodeLastGood(data)
 	if err != nil {
 		return nil, fmt.Errorf("read the last good rules from %s: %w; delete the file, it is written again when the rules can be read again", g.path, err)
 	}

@@ -100,7 +100,7 @@ func Follow(ctx context.Context, origin Origin, o Options) (*Rules, error) {
 			}
 		})
 	})
-	l.ended.Go(func() { origin.Watch(ctx, l.pushed, l.notPushed) })
+	l.ended.Go(func() { origin.Watch(ctx, func() { l.pushed(nil) }, l.pushed) })
 	return l, nil
 }
 
@@ -263,17 +263,15 @@ func (l *Rules) serve(text *Text, snapshot *rules.Snapshot, warnings rules.Probl
 	return nil
 }
 
-// pushed is called by the origin when there may be a change.
-func (l *Rules) pushed() {
-	l.update(func(s *Status) { s.PushErr = nil })
-	l.wake.Wake()
-}
-
-// notPushed is called by the origin when it cannot report changes.
-func (l *Rules) notPushed(err error) {
+// pushed is called by the origin when there may be a change or, with an error, when it cannot report changes.
+func (l *Rules) pushed(err error) {
 	l.update(func(s *Status) { s.PushErr = err })
 	l.wake.Wake()
 }
+
+// Reread reads the origin now rather than after the interval, and returns at once. It is for operators who
+// request it: changes are found without it.
+func (l *Rules) Reread() { l.wake.Wake() }
 
 func (l *Rules) update(change func(*Status)) {
 	l.mu.Lock()
