@@ -164,35 +164,28 @@ func (p Path) Fits(path string) bool {
 
 // Shape returns the pattern without names. Patterns of the same shape match the same paths.
 func (p Path) Shape() string {
-	var b strings.Builder
-	for pattern := p.Text; pattern != ""; {
-		var segment string
-		segment, pattern = NextSegment(pattern)
+	segments := strings.Split(p.Text, "/")
+	for i, segment := range segments {
 		switch {
-		case !IsWildcard(segment):
-			b.WriteString("/" + segment)
 		case IsRest(segment):
-			b.WriteString("/{...}")
-		default:
-			b.WriteString("/{}")
+			segments[i] = "{...}"
+		case IsWildcard(segment):
+			segments[i] = "{}"
 		}
 	}
-	return b.String()
+	return strings.Join(segments, "/")
 }
 
 // Sample returns a matching path, with a text for each wildcard and one after each literal segment.
 func (p Path) Sample(wildcard, after string) string {
-	var b strings.Builder
-	for pattern := p.Text; pattern != ""; {
-		var segment string
-		segment, pattern = NextSegment(pattern)
+	segments := strings.Split(p.Text, "/")
+	for i, segment := range segments {
 		switch {
 		case IsWildcard(segment):
-			segment = wildcard
+			segments[i] = wildcard
 		case segment != "":
-			segment += after
+			segments[i] += after
 		}
-		b.WriteString("/" + segment)
 	}
-	return b.String()
+	return strings.Join(segments, "/")
 }

@@ -25,9 +25,7 @@ func (p Path) Wildcard(name string) (w Wildcard, ok bool) {
 
 // Wildcards returns the names of all wildcards.
 func (p Path) Wildcards() (names []string) {
-	for pattern := p.Text; pattern != ""; {
-		var segment string
-		segment, pattern = NextSegment(pattern)
+	for segment := range strings.SplitSeq(p.Text, "/") {
 		if IsWildcard(segment) {
 			names = append(names, WildcardName(segment))
 		}
