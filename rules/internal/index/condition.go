@@ -1,6 +1,8 @@
 package index
 
 import (
+	"slices"
+
 	"github.com/penstock-io/penstock/rules/internal/expr"
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
@@ -31,16 +33,8 @@ func (c *Conditions) domainHolds(v *Values) bool {
 }
 
 func (c *Conditions) methodHolds(v *Values) bool {
-	if len(c.Methods) == 0 {
-		return true
-	}
 	have := &v.values[methodSlot]
-	for _, method := range c.Methods {
-		if have.there && have.text == method {
-			return true
-		}
-	}
-	return false
+	return len(c.Methods) == 0 || have.there && slices.Contains(c.Methods, have.text)
 }
 
 // PathHolds reports whether the path of a request meets the conditions.
