@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/urlform"
+	"github.com/penstock-io/penstock/rules/internal/expr"
 	"github.com/penstock-io/penstock/rules/internal/index"
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
@@ -38,7 +39,7 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *index.Item, ignore url
 		names = of.Path
 	}
 	k.Attributes = c.patterns(m.Attributes, at, names, k.Domain)
-	k.When = c.compileCondition(m.When, at.with("when"), names)
+	k.When = c.aboutRequest(m.When, at.with("when"), names, (*expr.Language).Compile)
 	if m.When == "" && c.has(at.with("on_error")) && c.isValid(at.with("on_error")) {
 		c.failKey(at.with("on_error"), complain("on_error is for expressions, and there is no when"))
 	}

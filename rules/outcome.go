@@ -100,14 +100,5 @@ func (t *RuleTerms) isCorrected() bool {
 // aboutResponse compiles an expression about a response, once for all equal ones.
 func (c *compiler) aboutResponse(text string, at path) *expr.Expression {
 	const language = "\x00response" // no wildcard has this name
-	return c.expression(text, language, at, func() (*expr.Language, error) {
-		if known := c.languages[language]; known != nil {
-			return known, nil
-		}
-		made, err := expr.NewResponseLanguage()
-		if err == nil {
-			c.languages[language] = made
-		}
-		return made, err
-	}, (*expr.Language).Compile)
+	return c.expression(text, language, at, expr.NewResponseLanguage, (*expr.Language).Compile)
 }

@@ -11,11 +11,6 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// compileCondition compiles a condition over the attributes and the wildcards of the rule's path.
-func (c *compiler) compileCondition(text string, at path, p pattern.Path) *expr.Expression {
-	return c.aboutRequest(text, at, p, (*expr.Language).Compile)
-}
-
 // aboutRequest compiles an expression over the attributes and the wildcards of the rule's path.
 func (c *compiler) aboutRequest(text string, at path, p pattern.Path, compile compileFunc) *expr.Expression {
 	wildcards := strings.Join(mentionedNames(p.Wildcards(), text), " ")
@@ -26,7 +21,8 @@ func (c *compiler) aboutRequest(text string, at path, p pattern.Path, compile co
 type compileFunc func(l *expr.Language, text string) (*expr.Expression, error)
 
 // expression compiles an expression of a language, once for all equal ones. The field at its path says what it is for.
-func (c *compiler) expression(text, of string, at path, languageOf func() (*expr.Language, error), compile compileFunc) *expr.Expression {
+// of names the language, which newLanguage makes when it is first needed.
+func (c *compiler) expression(text, of string, at path, newLanguage func() (*expr.Language, error), compile compileFunc) *expr.Expression {
 	if text == "" || !c.isValid(at) {
 		return nil
 	}
@@ -39,12 +35,15 @@ func (c *compiler) expression(text, of string, at path, languageOf func() (*expr
 		c.fail(at, complain("the expressions have more than %d bytes together, where those that are alike count once", maxExpressions))
 		return nil
 	}
-	language, err := languageOf()
-	if err != nil {
-		c.fail(at, complain("%v", err))
-		return nil
+	if c.languages[of] == nil {
+		made, err := newLanguage()
+		if err != nil {
+			c.fail(at, complain("%v", err))
+			return nil
+		}
+		c.languages[of] = made
 	}
-	compiled, err := compile(language, text)
+	compiled, err := compile(c.languages[of], text)
 	if err == nil {
 		c.expressions[alike] = compiled
 		return compiled
@@ -76,20 +75,12 @@ func mentionedNames(names []string, text string) []string {
 // maxLanguages bounds the number of languages, at about 100 KB each.
 const maxLanguages = 256
 
-// languageWith returns the language over the attributes and the wildcards, which are given as one text.
+// languageWith makes the language over the attributes and the wildcards, which are given as one text.
 func (c *compiler) languageWith(wildcards string) (*expr.Language, error) {
-	if known := c.languages[wildcards]; known != nil {
-		return known, nil
-	}
 	if len(c.languages) == maxLanguages {
 		return nil, fmt.Errorf("when: expressions name more than %d different sets of wildcards; use the same names for the same segments", maxLanguages)
 	}
-	made, err := expr.NewLanguage(slices.Concat(c.attributeNames(), strings.Fields(wildcards)), c.undeclared())
-	if err != nil {
-		return nil, err
-	}
-	c.languages[wildcards] = made
-	return made, nil
+	return expr.NewLanguage(slices.Concat(c.attributeNames(), strings.Fields(wildcards)), c.undeclared())
 }
 
 // attributeNames returns all attributes that the document mentions.
