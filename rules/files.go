@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -32,17 +33,11 @@ func CompileContext(ctx context.Context, files []File, o Options) (*Snapshot, Pr
 	}
 	j := &joinedFiles{problemCollector: &problemCollector{ctx: ctx, source: &source{}}}
 	j.parse(files)
-	doc := j.document()
-	c := newCompiler(doc, o)
-	s := c.snapshot()
-	if c.stopped != nil {
-		return nil, nil, c.stopped
+	s, warnings, err := compile(j.document(), o)
+	if mistakes, ok := errors.AsType[Problems](err); ok {
+		err = j.locate(mistakes)
 	}
-	warnings := j.locate(c.sorted(Warning))
-	if c.mistakes > 0 {
-		return nil, warnings, j.locate(c.sorted(Mistake))
-	}
-	return s, warnings, nil
+	return s, j.locate(warnings), err
 }
 
 // joinedFiles holds several files as one text, whose lines are those of the files in order, and as one tree.

@@ -28,15 +28,21 @@ func Parse(name string, text []byte) (*Document, error) {
 }
 
 func parse(ctx context.Context, name, text string) *Document {
+	doc := &Document{}
+	doc.found = readInto(ctx, name, text, doc, complain("the document is empty").suggest("write rules: [] for no rules"))
+	return doc
+}
+
+// readInto fills a struct from a text, and complains about an empty one.
+func readInto(ctx context.Context, name, text string, into any, empty *valueProblem) *problemCollector {
 	f := &problemCollector{ctx: ctx}
-	doc := &Document{found: f}
 	if f.readTree(name, text) {
 		r := &reader{problemCollector: f}
-		r.read(f.source.root, reflect.ValueOf(doc).Elem())
+		r.read(f.source.root, reflect.ValueOf(into).Elem())
 	} else if f.mistakes == 0 && f.stopped == nil {
-		f.add(Mistake, nil, position{Line: 1, Column: 1}, complain("the document is empty").suggest("write rules: [] for no rules"))
+		f.add(Mistake, nil, position{Line: 1, Column: 1}, empty)
 	}
-	return doc
+	return f
 }
 
 // readTree parses a text into nodes and reports whether there are any. A text without nodes and without an error

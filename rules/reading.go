@@ -2,7 +2,6 @@ package rules
 
 import (
 	"context"
-	"reflect"
 	"time"
 )
 
@@ -14,14 +13,7 @@ type Reading struct{ found *problemCollector }
 // times, lists, maps and structs must be [encoding.TextUnmarshaler]s. Read continues after an error and leaves
 // unreadable values unchanged.
 func Read(name string, text []byte, into any) *Reading {
-	f := &problemCollector{ctx: context.Background()}
-	if f.readTree(name, string(text)) {
-		r := &reader{problemCollector: f}
-		r.read(f.source.root, reflect.ValueOf(into).Elem())
-	} else if f.mistakes == 0 {
-		f.add(Mistake, nil, position{Line: 1, Column: 1}, complain("the text is empty"))
-	}
-	return &Reading{f}
+	return &Reading{readInto(context.Background(), name, string(text), into, complain("the text is empty"))}
 }
 
 // Fail adds an error that Read cannot find by itself. at is the path to it: field names and list indexes.
