@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/internal/bounds"
+	"github.com/penstock-io/penstock/internal/enum"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/internal/strictdoc"
 	"github.com/penstock-io/penstock/rules/internal/index"
@@ -35,7 +36,7 @@ func (d *Duration) readText(text string) *valueProblem {
 }
 
 func (s *Seconds) readText(text string) *valueProblem {
-	if text != "" && leadingDigits(text) == text {
+	if isDigits(text) {
 		text += "s"
 	}
 	return (*Duration)(s).readText(text)
@@ -100,10 +101,10 @@ var (
 	failureNames     = []string{"local", "divided", "allow", "deny"}
 )
 
-func (m Mode) String() string        { return nameAt(modeNames, m, "Mode") }
-func (o OnError) String() string     { return nameAt(onErrorNames, o, "OnError") }
-func (c Consistency) String() string { return nameAt(consistencyNames, c, "Consistency") }
-func (f Failure) String() string     { return nameAt(failureNames, f, "Failure") }
+func (m Mode) String() string        { return enum.Name(modeNames, m, "Mode") }
+func (o OnError) String() string     { return enum.Name(onErrorNames, o, "OnError") }
+func (c Consistency) String() string { return enum.Name(consistencyNames, c, "Consistency") }
+func (f Failure) String() string     { return enum.Name(failureNames, f, "Failure") }
 
 func (m Mode) MarshalText() ([]byte, error)        { return []byte(m.String()), nil }
 func (o OnError) MarshalText() ([]byte, error)     { return []byte(o.String()), nil }
@@ -118,13 +119,6 @@ func (o *OnError) readText(text string) *valueProblem {
 
 func (c *Consistency) readText(text string) *valueProblem {
 	return readName(c, consistencyNames, text, "consistency")
-}
-
-func nameAt[T ~uint8](names []string, v T, kind string) string {
-	if int(v) < len(names) {
-		return names[v]
-	}
-	return fmt.Sprintf("%s(%d)", kind, v)
 }
 
 func readName[T ~uint8](v *T, names []string, text, kind string) *valueProblem {

@@ -2,10 +2,12 @@ package rules
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync/atomic"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/enum"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -69,7 +71,7 @@ const (
 
 var fallbackNames = []string{"none", "missing", "not_a_number", "above_max", "not_possible"}
 
-func (r FallbackReason) String() string { return nameAt(fallbackNames, r, "FallbackReason") }
+func (r FallbackReason) String() string { return enum.Name(fallbackNames, r, "FallbackReason") }
 
 // IsBad reports whether the data is wrong, not only missing.
 func (r FallbackReason) IsBad() bool { return r > NoNumber }
@@ -315,7 +317,7 @@ type limitSet struct {
 func (n *numbers) with(wanted []LimitNumber) *limitSet {
 	at := n.slot(wanted)
 	for _, slot := range [...]uint64{at, at ^ 1} {
-		if known := n.cache.slots[slot].Load(); known != nil && known.of == n && sameNumbers(known.Data, wanted) {
+		if known := n.cache.slots[slot].Load(); known != nil && known.of == n && slices.Equal(known.Data, wanted) {
 			return known
 		}
 	}
@@ -324,15 +326,6 @@ func (n *numbers) with(wanted []LimitNumber) *limitSet {
 		n.cache.slots[at^1].Store(displaced)
 	}
 	return made
-}
-
-func sameNumbers(a, b []LimitNumber) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // slot returns where limits with these numbers are kept.
@@ -350,7 +343,7 @@ func (n *numbers) slot(wanted []LimitNumber) uint64 {
 
 // compile makes limits with these numbers.
 func (n *numbers) compile(wanted []LimitNumber) *limitSet {
-	set := &limitSet{of: n, Limits: Limits{Data: append([]LimitNumber(nil), wanted...)}}
+	set := &limitSet{of: n, Limits: Limits{Data: slices.Clone(wanted)}}
 	limits := make([]penstock.Limit, len(n.limits))
 	meters := make([]*algorithm.Meter, len(n.limits))
 	for i := range n.limits {

@@ -87,7 +87,7 @@ func parseRate(text string) (Rate, *valueProblem) {
 		return Rate{}, c
 	}
 	offset := len([]rune(before)) + 1
-	digits := leadingDigits(after)
+	digits := leading(after, isDigit)
 	name := after[len(digits):]
 	if slices.Contains(periods, name) {
 		if digits != "" {
@@ -124,7 +124,7 @@ func lengthLike(period string) string {
 // parseCount reads a count, 0 or more, such as 1_000_000.
 func parseCount(text string) (int64, *valueProblem) {
 	digits := strings.ReplaceAll(text, "_", "")
-	if digits == "" || leadingDigits(digits) != digits || text[0] == '_' || text[len(text)-1] == '_' {
+	if !isDigits(digits) || text[0] == '_' || text[len(text)-1] == '_' {
 		return 0, complain("%.40q is not a whole number, 0 or more", text)
 	}
 	if len(digits) > 1 && digits[0] == '0' {
@@ -144,11 +144,11 @@ func parseDuration(text string, inRate bool) (time.Duration, *valueProblem) {
 	}
 	var sum time.Duration
 	for at := 0; at < len(text); {
-		digits := leadingDigits(text[at:])
+		digits := leading(text[at:], isDigit)
 		if digits == "" {
 			return 0, complain("invalid duration %.40q", text).in(runes(text[:at])).suggest("write a number and a unit, as in 30s or 1h30m")
 		}
-		name := leadingUnit(text[at+len(digits):])
+		name := leading(text[at+len(digits):], isLetter)
 		end := at + len(digits) + len(name)
 		if name == "" {
 			return 0, badUnit(text, at, digits)
@@ -183,17 +183,10 @@ func badUnit(text string, at int, digits string) *valueProblem {
 	return complain("invalid duration %.40q", text).in(runes(text[:at+len(digits)])).suggest("write a number and a unit, as in 30s or 1h30m")
 }
 
-func leadingDigits(s string) string {
+// leading returns the beginning of a text whose bytes are all of one kind.
+func leading(s string, isKind func(byte) bool) string {
 	i := 0
-	for i < len(s) && isDigit(s[i]) {
-		i++
-	}
-	return s[:i]
-}
-
-func leadingUnit(s string) string {
-	i := 0
-	for i < len(s) && isLetter(s[i]) {
+	for i < len(s) && isKind(s[i]) {
 		i++
 	}
 	return s[:i]
