@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/rules/internal/index"
@@ -42,13 +43,7 @@ type readAttribute struct {
 const maxReaders = 3
 
 func (a *readAttribute) readers() string {
-	text := ""
-	for i, by := range a.by {
-		if i > 0 {
-			text += ", "
-		}
-		text += by
-	}
+	text := strings.Join(a.by, ", ")
 	if more := a.count - len(a.by); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
@@ -127,19 +122,18 @@ func (s *Snapshot) LimitsBy(r *Rule, names []string) bool {
 	for i := range r.Overrides {
 		all = append(all, terms(&r.Overrides[i].item.Conditions)...)
 	}
-	for i := range s.allow {
-		all = append(all, append(reads(&s.allow[i]), terms(&s.allow[i])...)...)
-	}
-	return containsAll(names, all)
+	return containsAll(names, append(all, mentions(s.allow)...))
 }
 
 // DeniesBy reports whether the deny list treats all requests alike that have the same values of the named attributes.
-func (s *Snapshot) DeniesBy(names []string) bool {
-	var all []string
-	for i := range s.deny {
-		all = append(all, append(reads(&s.deny[i]), terms(&s.deny[i])...)...)
+func (s *Snapshot) DeniesBy(names []string) bool { return containsAll(names, mentions(s.deny)) }
+
+// mentions returns the names of everything that the entries of a list depend on.
+func mentions(list []index.Conditions) (names []string) {
+	for i := range list {
+		names = append(append(names, reads(&list[i])...), terms(&list[i])...)
 	}
-	return containsAll(names, all)
+	return names
 }
 
 // terms returns which of method and path the conditions have terms for.

@@ -42,12 +42,7 @@ func (c *compiler) cost(t *CostTerms, countDenied bool, at path, p pattern.Path)
 	if t.Cut && countDenied {
 		c.fail(at.with("cut"), complain("cut cannot be given beside count_denied: a response that is cut would count for more than it used"))
 	}
-	if cost.Max == 0 {
-		cost.Max = algorithm.MaxCount
-	}
-	if cost.Default == 0 {
-		cost.Default = 1
-	}
+	cost.Max, cost.Default = cmp.Or(cost.Max, algorithm.MaxCount), cmp.Or(cost.Default, 1)
 	if cost.Default > cost.Max {
 		c.fail(at.with("default"), complain("default %d is more than max %d", cost.Default, cost.Max))
 	}
@@ -248,7 +243,6 @@ func rank(l *penstock.Limit) int {
 
 // pace returns how much a limit allows in a nanosecond.
 func pace(l *penstock.Limit) float64 {
-	const day = 24 * time.Hour
 	periods := [...]time.Duration{l.Window, penstock.Hour: time.Hour, penstock.Day: day, penstock.Week: 7 * day, penstock.Month: 31 * day, penstock.Year: 366 * day}
 	return float64(l.Count) / float64(periods[l.Period])
 }
