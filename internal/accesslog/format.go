@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,10 +88,8 @@ type fixedFields struct {
 }
 
 func (f fixedFields) get(name string) (string, bool) {
-	for i, n := range f.names {
-		if n == name {
-			return f.values[i], f.values[i] != "" && f.values[i] != "-"
-		}
+	if i := slices.Index(f.names, name); i >= 0 {
+		return f.values[i], f.values[i] != "" && f.values[i] != "-"
 	}
 	if n, ok := strings.CutPrefix(name, "extra"); ok && len(n) == 1 && n[0] > '0' {
 		if i := len(f.names) + int(n[0]-'1'); i < len(f.values) {
@@ -126,13 +125,8 @@ func detect(lines []string, o *Options) (Format, error) {
 
 // isRequest reports whether a line is a request. In a line of another format, no field is found.
 func isRequest(f fields, o *Options) bool {
-	for _, name := range []string{fieldIP, fieldMethod, fieldPath} {
-		if from := o.Fields[name]; from != "" {
-			name = from
-		}
-		if _, ok := f.get(name); ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{fieldIP, fieldMethod, fieldPath}, func(name string) bool {
+		_, ok := f.get(cmp.Or(o.Fields[name], name))
+		return ok
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -95,14 +96,11 @@ type fieldReader struct {
 }
 
 func newReading(o *Options, n *fieldNames) fieldReader {
-	r := fieldReader{n, map[string][]string{}, o.Location}
-	for name, candidates := range n.names {
-		r.names[name] = candidates
-	}
+	names := maps.Clone(n.names)
 	for name, field := range o.Fields {
-		r.names[name] = []string{field}
+		names[name] = []string{field}
 	}
-	return r
+	return fieldReader{n, names, o.Location}
 }
 
 // namedFields are the values of one line, by the log's own names and by those that all formats share.

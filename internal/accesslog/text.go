@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -27,15 +28,16 @@ const (
 var errRequestLine = errors.New("the request line is not a method and a target")
 
 // splitRequest reads a request line: GET /search?q=1 HTTP/1.1.
-func splitRequest(line string) (method, target string, err error) {
-	method, rest, ok := strings.Cut(line, " ")
-	if i := strings.LastIndex(rest, " HTTP/"); i >= 0 {
-		rest = rest[:i]
+func splitRequest(line string) (method, host, path, query string, err error) {
+	method, target, ok := strings.Cut(line, " ")
+	if i := strings.LastIndex(target, " HTTP/"); i >= 0 {
+		target = target[:i]
 	}
-	if !ok || rest == "" || !isToken(method) {
-		return "", "", errRequestLine
+	if !ok || target == "" || !isToken(method) {
+		return "", "", "", "", errRequestLine
 	}
-	return method, rest, nil
+	host, path, query = splitTarget(target)
+	return method, host, path, query, nil
 }
 
 func isToken(s string) bool {
@@ -57,10 +59,7 @@ func splitTarget(target string) (host, path, query string) {
 		host, target = rest[:i], rest[i:]
 	}
 	path, query, _ = strings.Cut(target, "?")
-	if path == "" {
-		path = "/"
-	}
-	return host, path, query
+	return host, cmp.Or(path, "/"), query
 }
 
 // nextToken returns the text before the next space, or inside quotes or brackets, and the rest.
@@ -162,11 +161,10 @@ func combinedRequest(rest string) ([]string, error) {
 	if !ok {
 		return nil, errRequestLine
 	}
-	method, target, err := splitRequest(request)
+	method, host, path, query, err := splitRequest(request)
 	if err != nil {
 		return nil, err
 	}
-	host, path, query := splitTarget(target)
 	values := append(make([]string, 0, len(combinedFields)+2), "", "", method, path, query, host)
 	for {
 		var token string
@@ -226,11 +224,10 @@ func (p *haproxyParser) parse(line string, e *entry) error {
 	if !ok {
 		return errRequestLine
 	}
-	method, target, err := splitRequest(request)
+	method, host, path, query, err := splitRequest(request)
 	if err != nil {
 		return err
 	}
-	host, path, query := splitTarget(target)
 	values := []string{hostOnly(head[strings.LastIndexByte(head, ' ')+1:]), method, path, query, host, columns[3], strings.TrimPrefix(columns[4], "+"), strings.TrimSuffix(columns[0], "~"), columns[1]}
 	for _, captured := range strings.Split(rest[:quote], "{")[1:] {
 		captured, _, _ = strings.Cut(captured, "}")
@@ -290,11 +287,10 @@ func (albParser) parse(line string, e *entry) error {
 	if created, _, err := parseTime(t[21], time.UTC); err == nil {
 		at = created
 	}
-	method, target, err := splitRequest(t[12])
+	method, host, path, query, err := splitRequest(t[12])
 	if err != nil {
 		return err
 	}
-	host, path, query := splitTarget(target)
 	*e = entry{at: at, took: duration, fields: fixedFields{albFields, []string{hostOnly(t[3]), method, path, query, host, t[8], t[11], t[13], t[0], t[4], t[18]}}}
 	return nil
 }
