@@ -68,12 +68,15 @@ func (t *translator) refuse(variable, format string, args ...any) {
 	t.Errors = append(t.Errors, fmt.Errorf("%s: "+format, append([]any{variable}, args...)...))
 }
 
-// copyTo sets a key to the value of a variable, if it has one.
-func (t *translator) copyTo(variable, key string) {
-	if value := t.values[variable]; value != "" {
+// setGiven sets a key to a value, unless that is empty.
+func (t *translator) setGiven(variable, key, value string) {
+	if value != "" {
 		t.set(variable, key, value)
 	}
 }
+
+// copyTo sets a key to the value of a variable, if it has one.
+func (t *translator) copyTo(variable, key string) { t.setGiven(variable, key, t.values[variable]) }
 
 // A kind is the type of a value.
 type kind int
@@ -215,12 +218,8 @@ func (t *translator) xds() {
 			t.refuse("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "must be name:value, several with commas")
 		}
 	}
-	if metadata != nil {
-		t.set("CONFIG_GRPC_XDS_NODE_METADATA", "rules.xds.node_metadata", strings.Join(metadata, ","))
-	}
-	if headers != nil {
-		t.set("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "rules.xds.headers", strings.Join(headers, ","))
-	}
+	t.setGiven("CONFIG_GRPC_XDS_NODE_METADATA", "rules.xds.node_metadata", strings.Join(metadata, ","))
+	t.setGiven("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "rules.xds.headers", strings.Join(headers, ","))
 	if value, ok := t.read("FORCE_START_WITHOUT_INITIAL_CONFIG", boolean); ok {
 		t.set("FORCE_START_WITHOUT_INITIAL_CONFIG", "rules.xds.start_without_limits", value)
 	}
@@ -335,9 +334,7 @@ func (t *translator) redisURL(key, variable, location string) (address string, s
 	if password, ok := u.User.Password(); ok {
 		t.set(variable, key+"password", password)
 	}
-	if name := u.User.Username(); name != "" {
-		t.set(variable, key+"username", name)
-	}
+	t.setGiven(variable, key+"username", u.User.Username())
 	host := u.Host
 	if u.Port() == "" {
 		host = net.JoinHostPort(u.Hostname(), "6379")
@@ -347,16 +344,11 @@ func (t *translator) redisURL(key, variable, location string) (address string, s
 
 // credentials translates user:password, or a password.
 func (t *translator) credentials(variable, username, password string) {
-	auth := t.values[variable]
-	if auth == "" {
+	user, secret, ok := strings.Cut(t.values[variable], ":")
+	if !ok {
+		t.copyTo(variable, password)
 		return
 	}
-	user, secret, ok := strings.Cut(auth, ":")
-	if !ok {
-		user, secret = "", auth
-	}
-	if user != "" {
-		t.set(variable, username, user)
-	}
+	t.setGiven(variable, username, user)
 	t.set(variable, password, secret)
 }
