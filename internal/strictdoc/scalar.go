@@ -182,8 +182,8 @@ func (p *parser) escape(b *strings.Builder) {
 		b.WriteRune(p.code(at, digits))
 		return
 	}
-	if lines := p.breaksAt(); lines > 0 {
-		b.WriteString(strings.Repeat("\n", lines-1))
+	if p.newline() {
+		b.WriteString(strings.Repeat("\n", p.skipBreaks()))
 		return
 	}
 	text, ok := escapes[c]
@@ -193,14 +193,6 @@ func (p *parser) escape(b *strings.Builder) {
 	}
 	b.WriteString(text)
 	p.advance(1)
-}
-
-// breaksAt is breaks, or 0 if no line ends here.
-func (p *parser) breaksAt() int {
-	if rest := p.text[p.pos:]; strings.HasPrefix(rest, "\n") || strings.HasPrefix(rest, "\r\n") {
-		return p.skipBreaks()
-	}
-	return 0
 }
 
 // code reads a character by its number. A surrogate pair, as in JSON, is one character.
