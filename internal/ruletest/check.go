@@ -47,13 +47,7 @@ func (c *checker) fail(message, hint string, step int, field ...any) {
 }
 
 func (c *checker) check(t *Test) {
-	begin := DefaultStart
-	switch {
-	case !t.Start.IsZero():
-		begin = t.Start
-	case !c.Start.IsZero():
-		begin = c.Start
-	}
+	begin := cmp.Or(t.Start, c.Start, DefaultStart)
 	t.start = penstock.InstantOf(begin)
 	if t.start <= 0 || t.start > algorithm.MaxInstant {
 		at := []any{"start"}
