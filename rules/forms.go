@@ -172,11 +172,7 @@ func (l *LimitTerms) readNode(r *reader, n *node) {
 		r.fail(n, complain("a limit must be a rate or a mapping, not a list").suggest("as in 100/1m"))
 		return
 	}
-	if text, ok := r.scalar(n); ok {
-		if c := l.Rate.readText(text); c != nil {
-			r.fail(n, c)
-		}
-	}
+	r.readAs(n, reflect.ValueOf(&l.Rate).Elem())
 }
 
 func (l *LimitTerms) toNode() *node {
@@ -214,14 +210,7 @@ func (l *OverrideLimits) readNode(r *reader, n *node) {
 		}
 		return
 	}
-	if r.tooMany(n, "limits", 1, maxOverrideLimits) {
-		return
-	}
-	before := r.mistakes
-	r.readList(n, reflect.ValueOf(&l.Limits).Elem())
-	if r.mistakes == before {
-		r.bounds(n, &field{name: "limits", min: 1, max: maxOverrideLimits}, reflect.ValueOf(l.Limits))
-	}
+	r.readBounded(n, &field{name: "limits", min: 1, max: maxOverrideLimits}, reflect.ValueOf(&l.Limits).Elem())
 }
 
 func (l *OverrideLimits) toNode() *node {
@@ -279,15 +268,9 @@ func (v *Values) readNode(r *reader, n *node) {
 		r.fail(n, complain("%s must be a value or a list of them, not a mapping", r.partName()))
 		return
 	}
-	if r.tooMany(n, r.partName(), 1, maxValues) {
-		return
-	}
-	before := r.mistakes
 	list := []string(nil)
-	r.readList(n, reflect.ValueOf(&list).Elem())
-	if *v = list; r.mistakes == before {
-		r.bounds(n, &field{name: r.partName(), min: 1, max: maxValues}, reflect.ValueOf(list))
-	}
+	r.readBounded(n, &field{name: r.partName(), min: 1, max: maxValues}, reflect.ValueOf(&list).Elem())
+	*v = list
 }
 
 func (v *Values) toNode() *node {

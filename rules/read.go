@@ -256,20 +256,25 @@ func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) boo
 				r.fail(item, f.empty())
 				return
 			}
-			if r.tooMany(item, f.name, f.min, f.max) {
-				return
-			}
-			before := r.mistakes
-			r.read(item, v.Field(f.index))
-			if r.mistakes == before {
-				r.bounds(item, f, v.Field(f.index))
-			}
+			r.readBounded(item, f, v.Field(f.index))
 		})
 	}
 	for i := range fields {
 		if f := &fields[i]; f.required && !given[f.index] {
 			r.add(Mistake, r.path.with(f.name), n.At, complain("%s is missing", f.name).suggest("as in %s", f.as))
 		}
+	}
+}
+
+// readBounded reads the value of a field and checks its bounds: the number of items before any of them is read.
+func (r *reader) readBounded(n *node, f *field, v reflect.Value) {
+	if r.tooMany(n, f.name, f.min, f.max) {
+		return
+	}
+	before := r.mistakes
+	r.read(n, v)
+	if r.mistakes == before {
+		r.bounds(n, f, v)
 	}
 }
 
