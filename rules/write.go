@@ -49,12 +49,7 @@ func isEmpty(v reflect.Value) bool {
 		return v.Len() == 0
 	case reflect.Struct:
 		if _, ok := v.Interface().(time.Time); !ok && len(fieldsOf(v.Type())) > 0 {
-			for _, f := range fieldsOf(v.Type()) {
-				if !isEmpty(v.Field(f.index)) {
-					return false
-				}
-			}
-			return true
+			return !slices.ContainsFunc(fieldsOf(v.Type()), func(f field) bool { return !isEmpty(v.Field(f.index)) })
 		}
 	}
 	return v.IsZero()
@@ -94,13 +89,10 @@ func valueToNode(v reflect.Value) *node {
 		return n
 	}
 	n := &node{Kind: strictdoc.Mapping} // a map, in key order
-	keys := make([]string, 0, v.Len())
-	for _, key := range v.MapKeys() {
-		keys = append(keys, key.String())
-	}
-	slices.Sort(keys)
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 	for _, key := range keys {
-		n.Add(key, valueToNode(v.MapIndex(reflect.ValueOf(key))))
+		n.Add(key.String(), valueToNode(v.MapIndex(key)))
 	}
 	return n
 }
@@ -141,22 +133,16 @@ func writeBlock(n *node, b *strings.Builder, indent int, inline bool) {
 			b.WriteString(margin)
 		}
 		isField := n.Kind == strictdoc.Mapping
-		mark := "- "
+		mark, after := "-", " "
 		if isField {
-			mark = plainOrQuoted(item.Key) + ":"
+			mark, after = plainOrQuoted(item.Key)+":", "\n"
 		}
-		b.WriteString(mark)
-		switch small := isSmall(item) && !isSection(n, indent, item); {
-		case small && isField:
-			b.WriteByte(' ')
-			fallthrough
-		case small:
+		if isSmall(item) && !isSection(n, indent, item) {
+			b.WriteString(mark + " ")
 			writeFlow(item, b, false)
 			b.WriteByte('\n')
-		case isField:
-			b.WriteByte('\n')
-			fallthrough
-		default:
+		} else {
+			b.WriteString(mark + after)
 			writeBlock(item, b, indent+1, !isField)
 		}
 	}
@@ -224,12 +210,7 @@ func scalarText(n *node, asJSON bool) string {
 	return quote(n.Text)
 }
 
-func plainOrQuoted(text string) string {
-	if isPlain(text) {
-		return text
-	}
-	return quote(text)
-}
+func plainOrQuoted(text string) string { return scalarText(textNode(text), false) }
 
 // quote formats a text as a JSON string, which is also valid YAML.
 func quote(text string) string {
