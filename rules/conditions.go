@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"reflect"
@@ -16,12 +17,9 @@ import (
 
 // conditions compiles the match of a rule, or of an override. of is the rule of the override.
 func (c *compiler) conditions(m *MatchTerms, at path, of *index.Item, ignore urlform.Ignore) index.Conditions {
-	k := index.Conditions{Domain: m.Domain, Path: pattern.Path{Ignore: ignore}, SkipOnError: m.OnError == ErrorSkips}
-	switch {
-	case m.Domain == "" && of != nil:
+	k := index.Conditions{Domain: cmp.Or(m.Domain, penstock.DefaultDomain), Path: pattern.Path{Ignore: ignore}, SkipOnError: m.OnError == ErrorSkips}
+	if m.Domain == "" && of != nil {
 		k.Domain = of.Domain
-	case m.Domain == "":
-		k.Domain = penstock.DefaultDomain
 	}
 	if c.isValid(at.with("method")) {
 		k.Methods = c.methods(m.Method, at.with("method"))

@@ -158,14 +158,6 @@ var knownMethods = []string{
 	"BAN", "M-SEARCH", "NOTIFY", "PURGE", "SUBSCRIBE", "UNSUBSCRIBE",
 }
 
-var isKnownMethod = func() map[string]bool {
-	known := make(map[string]bool, len(knownMethods))
-	for _, method := range knownMethods {
-		known[method] = true
-	}
-	return known
-}()
-
 // method reports a text that is not the name of a method, and warns about one that is probably misspelt.
 func (c *compiler) method(text string, wild bool, at path) {
 	upper := strings.ToUpper(text)
@@ -174,7 +166,7 @@ func (c *compiler) method(text string, wild bool, at path) {
 		c.fail(at, complain("%.40q is not an HTTP method", text))
 	case upper != text:
 		c.fail(at, complain("methods are written in upper case").suggest("did you mean %s?", upper))
-	case wild || isKnownMethod[text]:
+	case wild || slices.Contains(knownMethods, text):
 	default:
 		unknown := complain("%s is not a registered HTTP method", text)
 		if c.unknownMethods++; c.unknownMethods <= maxSuggestions {
