@@ -143,9 +143,8 @@ type limitRun struct {
 	done   int64 // requests of earlier lanes
 
 	now    penstock.Instant
-	stores []Store // stores whose counters expire
+	stores []Store
 	nodes  []*engine.Engine
-	closed []io.Closer
 
 	names    []string
 	admitted []trailingWindow
@@ -153,15 +152,15 @@ type limitRun struct {
 }
 
 func (l *limitRun) close() {
-	for _, c := range l.closed {
-		c.Close()
+	for _, s := range l.stores {
+		s.Close()
 	}
 }
 
 func (l *limitRun) newStore() (Store, error) {
 	store, err := l.NewStore()
 	if err == nil {
-		l.stores, l.closed = append(l.stores, store), append(l.closed, store)
+		l.stores = append(l.stores, store)
 	}
 	return store, err
 }
