@@ -38,18 +38,9 @@ type keyReader struct {
 	key  []KeyPart
 }
 
-// part returns the part of the key that holds the whole value of a name. ip/48 does not hold all of ip.
-func (k keyReader) part(name string) (part KeyPart, ok bool) {
-	i := slices.IndexFunc(k.key, func(p KeyPart) bool { return p.value() == name })
-	if i < 0 {
-		return KeyPart{}, false
-	}
-	return k.key[i], true
-}
-
+// has reports whether a part of the key holds the whole value of a name. ip/48 does not hold all of ip.
 func (k keyReader) has(name string) bool {
-	_, ok := k.part(name)
-	return ok
+	return slices.ContainsFunc(k.key, func(p KeyPart) bool { return p.value() == name })
 }
 
 // determines reports whether requests with the same key have the same value of a name, as expressions see it: a
@@ -73,8 +64,7 @@ func (k keyReader) tellsAttribute(a *index.Attribute) bool {
 	if _, isWildcard := k.rule.Path.Wildcard(a.Name); isWildcard || !k.determines(a.Name) {
 		return false
 	}
-	part, _ := k.part(a.Name)
-	return !part.Optional || !a.Fits("")
+	return !slices.Contains(k.key, KeyPart{Name: a.Name, Optional: true}) || !a.Fits("")
 }
 
 // tellsPath reports whether a path matches for all requests with the same key or for none. It compares segments
