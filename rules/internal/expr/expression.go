@@ -195,10 +195,7 @@ type Scope struct {
 func (e *Expression) Holds(s *Scope) (bool, error) {
 	s.maxInput = e.maxInput
 	result, _, err := e.program.Eval(s)
-	if err != nil {
-		return false, err
-	}
-	return result == types.True, nil
+	return result == types.True, err
 }
 
 // Number evaluates an expression of CompileNumber.

@@ -7,7 +7,6 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/types"
 	celref "cel.dev/cel-go/common/types/ref"
 )
@@ -52,10 +51,7 @@ func NewResponseLanguage() (*Language, error) {
 // HoldsFor evaluates an expression about a response. The result is meaningless if err is not nil.
 func (e *Expression) HoldsFor(r *Response) (bool, error) {
 	result, _, err := e.program.Eval(&responseScope{r, e.maxInput})
-	if err != nil {
-		return false, err
-	}
-	return result == types.True, nil
+	return result == types.True, err
 }
 
 // A responseScope holds the variables of one evaluation. It is also the value of @response.
@@ -105,8 +101,3 @@ func (s *responseScope) ConvertToType(celref.Type) celref.Val {
 func (s *responseScope) Equal(other celref.Val) celref.Val { return types.Bool(other == celref.Val(s)) }
 func (s *responseScope) Type() celref.Type                 { return responseType }
 func (s *responseScope) Value() any                        { return s.Response }
-
-// headerCost tells CEL how long a header can be.
-func (b *workBound) headerCost() *cost.CallEstimate {
-	return cost.NewCallEstimate(cost.FixedCostEstimate(1), &cost.SizeEstimate{Max: uint64(b.maxInput)})
-}

@@ -100,11 +100,11 @@ func (b *workBound) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 	return &cost.SizeEstimate{Max: uint64(b.maxInput)}
 }
 
-// EstimateCallCost tells CEL the maximum cost of a regular expression.
+// EstimateCallCost tells CEL the maximum cost of a regular expression, and how long a header can be.
 func (b *workBound) EstimateCallCost(function, _ string, target *cost.AstNode, args []cost.AstNode) *cost.CallEstimate {
 	switch function {
 	case headerName:
-		return b.headerCost()
+		return cost.NewCallEstimate(cost.FixedCostEstimate(1), &cost.SizeEstimate{Max: uint64(b.maxInput)})
 	case "matches":
 	default:
 		return nil
@@ -131,8 +131,7 @@ func (b *workBound) CallCost(function, _ string, args []celref.Val, _ celref.Val
 	}
 	input, _ := args[0].(types.String)
 	pattern, _ := args[1].(types.String)
-	units := b.regexCost(string(pattern), uint64(len(input)))
-	return &units
+	return new(b.regexCost(string(pattern), uint64(len(input))))
 }
 
 func (b *workBound) regexCost(pattern string, length uint64) uint64 {
