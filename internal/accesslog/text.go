@@ -220,10 +220,7 @@ func (p *haproxyParser) parse(line string, e *entry) error {
 	if err != nil || len(timers) != 5 {
 		return fmt.Errorf("%.40q are not the five times of a request", columns[2])
 	}
-	request, _, ok := nextToken(rest[quote:])
-	if !ok {
-		return errRequestLine
-	}
+	request, _, _ := nextToken(rest[quote:]) // a quote that is not closed leaves nothing
 	method, host, path, query, err := splitRequest(request)
 	if err != nil {
 		return err
