@@ -26,12 +26,9 @@ func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant, entitlements
 // that the attributes determine. Unlike [Snapshot.Keyed] it includes rules whose key needs further attributes: those
 // parts of the key are empty.
 func (s *Snapshot) Concerning(call *penstock.Call, now penstock.Instant, entitlements Entitlements) []RuleExplanation {
-	given := map[string]bool{}
-	for _, a := range call.Attributes {
-		given[a.Name] = true
-	}
 	concerns := func(c *RuleExplanation) bool {
-		return slices.ContainsFunc(c.Rule.clientAttributes(), func(name string) bool { return given[name] })
+		names := c.Rule.clientAttributes()
+		return slices.ContainsFunc(call.Attributes, func(a penstock.Attribute) bool { return slices.Contains(names, a.Name) })
 	}
 	return slices.DeleteFunc(s.keyed(call, now, entitlements, concerns), func(c RuleExplanation) bool { return !concerns(&c) })
 }

@@ -5,13 +5,6 @@ import "github.com/penstock-io/penstock/internal/strictdoc"
 // A node is a part of a text: a scalar, a list or a mapping, and its position.
 type node = strictdoc.Node
 
-const (
-	plain   = strictdoc.Plain
-	quoted  = strictdoc.Quoted
-	literal = strictdoc.Literal
-	folded  = strictdoc.Folded
-)
-
 // A position is a position in the text that is being read.
 type position = strictdoc.Position
 
@@ -19,4 +12,6 @@ type position = strictdoc.Position
 
 func scalarOf(text string) *node { return &node{Kind: strictdoc.Scalar, Text: text} }
 
-func quotedOf(text string) *node { return &node{Kind: strictdoc.Scalar, Style: quoted, Text: text} }
+func quotedOf(text string) *node {
+	return &node{Kind: strictdoc.Scalar, Style: strictdoc.Quoted, Text: text}
+}

@@ -76,9 +76,9 @@ func (s *source) within(n *node, offset int) position {
 		return n.At
 	}
 	switch n.Style {
-	case quoted:
+	case strictdoc.Quoted:
 		offset++
-	case literal:
+	case strictdoc.Literal:
 		before := []rune(n.Text)
 		before = before[:min(offset, len(before))]
 		line, column := 1, 0
@@ -89,7 +89,7 @@ func (s *source) within(n *node, offset int) position {
 			}
 		}
 		return s.withinLines(n, line, column+1)
-	case folded:
+	case strictdoc.Folded:
 		return n.At // lines are joined
 	}
 	return position{Line: n.At.Line, Column: n.At.Column + int32(offset)}
@@ -98,7 +98,7 @@ func (s *source) within(n *node, offset int) position {
 // withinLines returns the spot of a line and column in a scalar's text.
 func (s *source) withinLines(n *node, line, column int) position {
 	switch {
-	case n.Style == literal:
+	case n.Style == strictdoc.Literal:
 		number := int(n.At.Line) + line
 		text := s.line(number)
 		indent := len(text) - len(strings.TrimLeft(text, " "))

@@ -159,7 +159,7 @@ func (r *reader) invalidText(err error, text string, t reflect.Type) *valueProbl
 func (r *reader) readList(n *node, v reflect.Value) {
 	if n.Kind != strictdoc.List {
 		c := complain("%s must be a list, not %v", r.partName(), n.Kind)
-		if n.Kind == strictdoc.Scalar && n.Style == plain {
+		if n.Kind == strictdoc.Scalar && n.Style == strictdoc.Plain {
 			c.suggest("write [%.40s]", n.Text)
 		}
 		r.fail(n, c)

@@ -19,7 +19,7 @@ func (r *reader) scalar(n *node) (string, bool) {
 		return "", false
 	}
 	text := n.Text
-	if n.Style == literal || n.Style == folded {
+	if n.Style == strictdoc.Literal || n.Style == strictdoc.Folded {
 		text = strings.TrimRight(text, "\n")
 	}
 	if len(text) > maxText {
@@ -38,7 +38,7 @@ func (r *reader) readNumber(n *node, v reflect.Value) {
 	if !ok {
 		return
 	}
-	if n.Style != plain {
+	if n.Style != strictdoc.Plain {
 		r.fail(n, complain("%s must be a number, not a text", r.partName()).suggest("write it without quotes"))
 		return
 	}
@@ -56,7 +56,7 @@ func (r *reader) readBool(n *node, v reflect.Value) {
 	if !ok {
 		return
 	}
-	if n.Style != plain || text != "true" && text != "false" {
+	if n.Style != strictdoc.Plain || text != "true" && text != "false" {
 		r.fail(n, complain("%s must be true or false, not %.40q", r.partName(), text))
 		return
 	}

@@ -101,7 +101,7 @@ func jsonOf(n *node) []byte {
 	case strictdoc.Null:
 		return []byte("null")
 	case strictdoc.Scalar:
-		if n.Style == plain && json.Valid([]byte(n.Text)) {
+		if n.Style == strictdoc.Plain && json.Valid([]byte(n.Text)) {
 			return []byte(n.Text)
 		}
 		return []byte(quote(n.Text))

@@ -204,7 +204,7 @@ func writeFlow(n *node, b *strings.Builder, asJSON bool) {
 }
 
 func scalarText(n *node, asJSON bool) string {
-	if n.Style == plain && (!asJSON || json.Valid([]byte(n.Text))) {
+	if n.Style == strictdoc.Plain && (!asJSON || json.Valid([]byte(n.Text))) {
 		return n.Text
 	}
 	return quote(n.Text)
