@@ -54,17 +54,12 @@ func check(all []admission, l *Limit, began time.Time, partly bool) OverAdmissio
 	if l == nil || l.Count <= 0 || l.Window <= 0 {
 		return over
 	}
-	var most func(of []admission) int64
+	most := func(of []admission) int64 { return mostTrailing(of, l.Window) }
 	over.Bound = l.Count
 	switch l.Algorithm {
 	case penstock.SlidingWindowLog:
-		most = func(of []admission) int64 { return mostTrailing(of, l.Window) }
 	case penstock.TokenBucket:
-		over.Bound += max(l.Burst, 1)
-		if l.Burst == 0 {
-			over.Bound += l.Count - 1
-		}
-		most = func(of []admission) int64 { return mostTrailing(of, l.Window) }
+		over.Bound += cmp.Or(l.Burst, l.Count)
 	case penstock.FixedWindow, penstock.SlidingWindowCounter:
 		most = func(of []admission) int64 { return mostAligned(of, l.Window, began) }
 	default:
