@@ -33,9 +33,11 @@ func Translate(env []string, hasRedis bool) *Translation {
 		}
 	}
 	t.defaults()
-	for _, d := range direct {
-		if value, ok := t.read(d.name, d.kind); ok {
-			t.set(d.name, d.key, value)
+	for _, v := range Variables {
+		if kind, ok := direct[v.Name]; ok {
+			if value, ok := t.read(v.Name, kind); ok {
+				t.set(v.Name, v.Keys, value)
+			}
 		}
 	}
 	t.listeners()

@@ -131,20 +131,9 @@ const (
 	otel         = "traces are sent if OTEL_EXPORTER_OTLP_ENDPOINT is set, and configured with OTEL_… variables"
 )
 
-// direct are variables whose value is the value of a setting.
-var direct = []struct {
-	name, key string
-	kind      kind
-}{
-	{"GRPC_MAX_CONNECTION_AGE", "grpc.max_connection_age", duration},
-	{"NEAR_LIMIT_RATIO", "metrics.near_limit_ratio", text},
-	{"CACHE_KEY_PREFIX", "store.redis.key_prefix", text},
-	{"LIMIT_RESPONSE_HEADERS_ENABLED", "envoy.response_headers.enabled", boolean},
-	{"LIMIT_LIMIT_HEADER", "envoy.response_headers.limit", text},
-	{"LIMIT_REMAINING_HEADER", "envoy.response_headers.remaining", text},
-	{"LIMIT_RESET_HEADER", "envoy.response_headers.reset", text},
-	{"SHADOW_MODE", "envoy.shadow_mode", boolean},
-	{"QUOTA_MODE", "envoy.quota_mode", boolean},
-	{"RESPONSE_DYNAMIC_METADATA", "envoy.response_dynamic_metadata", boolean},
-	{"MERGE_DOMAIN_CONFIG", "rules.merge_domains", boolean},
+// direct are the variables whose value is that of their setting.
+var direct = map[string]kind{
+	"GRPC_MAX_CONNECTION_AGE": duration, "NEAR_LIMIT_RATIO": text, "CACHE_KEY_PREFIX": text,
+	"LIMIT_LIMIT_HEADER": text, "LIMIT_REMAINING_HEADER": text, "LIMIT_RESET_HEADER": text, "LIMIT_RESPONSE_HEADERS_ENABLED": boolean,
+	"SHADOW_MODE": boolean, "QUOTA_MODE": boolean, "RESPONSE_DYNAMIC_METADATA": boolean, "MERGE_DOMAIN_CONFIG": boolean,
 }
