@@ -2,7 +2,7 @@ package rls
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"slices"
 
 	"github.com/penstock-io/penstock"
@@ -23,8 +23,7 @@ func Countable(entries []penstock.Attribute) []penstock.Attribute {
 	entries = slices.Clone(entries)
 	for i := range entries {
 		if v := entries[i].Value; isLong(entries[i]) {
-			sum := sha256.Sum256([]byte(v))
-			entries[i].Value = v[:keptBytes] + "...sha256:" + hex.EncodeToString(sum[:]) + "..." + v[len(v)-keptBytes:]
+			entries[i].Value = fmt.Sprintf("%s...sha256:%x...%s", v[:keptBytes], sha256.Sum256([]byte(v)), v[len(v)-keptBytes:])
 		}
 	}
 	return entries

@@ -2,7 +2,6 @@ package rls
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -57,11 +56,7 @@ type fieldErrors struct {
 
 func (m *fieldErrors) add(at, format string, args ...any) {
 	m.found++
-	if len(m.List) == wire.MaxMistakes {
-		m.More = true
-		return
-	}
-	m.List = append(m.List, wire.FieldError{At: at, Message: fmt.Sprintf(format, args...)})
+	m.Add(at, format, args...)
 }
 
 // read checks a request. It leaves out descriptors that cannot be counted: positions then has the positions of the
@@ -134,8 +129,7 @@ func (d *Descriptor) identify(key string) {
 			return false
 		}
 		if d.ID = e.Value; len(d.ID) > bounds.CallID {
-			sum := sha256.Sum256([]byte(d.ID))
-			d.ID = hex.EncodeToString(sum[:])
+			d.ID = fmt.Sprintf("%x", sha256.Sum256([]byte(d.ID)))
 		}
 		return true
 	})
