@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/progress"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/internal/toolreport"
 )
 
@@ -97,7 +98,7 @@ func (p *Plan) addServers(page *toolreport.Page) {
 	t.Row("decisions", Number(p.Decisions)+"/s", "requests times the rules that apply to each")
 	t.Row("asked of Redis", Number(p.StoreAsks)+"/s", fmt.Sprintf("deny cache and leases answer %.1f %%: %s denied, %s leased by %s", 100*p.Saved, percent(in.Denied), percent(in.Leased), Number(in.LeaseSize)))
 	t.Row("Redis shards", Number(p.Shards), fmt.Sprintf("%s by CPU (%s cores busy), %s by memory (%s each, %.0f %% full)", Number(p.ShardsByCPU), Number(p.RedisCores), Number(p.ShardsByBytes), bytes(in.ShardMemory), 100*maxFill))
-	t.Row("Redis servers", Number(p.RedisServers), fmt.Sprintf("with %s of each: %s in total", replicas(in.Replicas), bytes(p.RedisMemory)))
+	t.Row("Redis servers", Number(p.RedisServers), fmt.Sprintf("with %s of each: %s in total", spelling.Count(int(in.Replicas), "replica"), bytes(p.RedisMemory)))
 	t.Row("network to Redis", bytes(p.StoreTraffic)+"/s", bytes(p.Costs.Redis.Wire)+" a decision, both ways")
 	t.Row("gateway nodes", Number(p.Gateways), fmt.Sprintf("of %s cores; %s cores busy", Number(in.Cores), Number(p.GatewayCores)))
 	t.Row("or decision API nodes", Number(p.Checkers), fmt.Sprintf("of %s cores, beside proxies that ask", Number(in.Cores)))
@@ -108,13 +109,6 @@ func (p *Plan) addServers(page *toolreport.Page) {
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
-
-func replicas(n float64) string {
-	if n == 1 {
-		return "1 replica"
-	}
-	return fmt.Sprintf("%v replicas", n)
-}
 
 func (p *Plan) addCosts(page *toolreport.Page) {
 	c := &p.Costs
