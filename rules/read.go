@@ -149,8 +149,7 @@ func (r *reader) invalidText(err error, text string, t reflect.Type) *valueProbl
 	if names := namesOf(t); names != nil {
 		return meantName(complain("unknown %s %.64q", r.partName(), text), text, names)
 	}
-	var c *valueProblem
-	if errors.As(err, &c) {
+	if c, ok := errors.AsType[*valueProblem](err); ok {
 		return c
 	}
 	return complain("%s: %v", r.partName(), err)

@@ -49,8 +49,8 @@ func (c *compiler) expression(text, of string, at path, newLanguage func() (*exp
 		return compiled
 	}
 	n := c.source.find(at)
-	var flawed *expr.Error
-	if !errors.As(err, &flawed) {
+	flawed, ok := errors.AsType[*expr.Error](err)
+	if !ok {
 		c.fail(at, complain("%v", err))
 		return nil
 	}

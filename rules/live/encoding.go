@@ -3,7 +3,6 @@ package live
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,8 +94,7 @@ func decodeText(data []byte) (t *Text, origin string, err error) {
 	if len(rest) < sumLine {
 		return nil, "", errors.New("they end within the checksum")
 	}
-	sum := sha256.Sum256(rest[sumLine:])
-	if want := "sha256:" + hex.EncodeToString(sum[:]) + "\n"; string(rest[:sumLine]) != want {
+	if want := fmt.Sprintf("sha256:%x\n", sha256.Sum256(rest[sumLine:])); string(rest[:sumLine]) != want {
 		return nil, "", errors.New("the checksum is of other rules: they were cut off or altered")
 	}
 	line, body, ok := bytes.Cut(rest[sumLine:], []byte("\n"))
