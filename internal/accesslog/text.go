@@ -80,8 +80,7 @@ func nextToken(s string) (token, rest string, ok bool) {
 		}
 		return "", "", false
 	case '[':
-		token, rest, ok = strings.Cut(s[1:], "]")
-		return token, rest, ok
+		return strings.Cut(s[1:], "]")
 	}
 	token, rest, _ = strings.Cut(s, " ")
 	return token, rest, true
