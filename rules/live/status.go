@@ -1,6 +1,7 @@
 package live
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/penstock-io/penstock/rules"
@@ -55,7 +56,7 @@ func (l *Rules) notify() {
 	s := l.Status()
 	now := statusNews{
 		told: true, version: s.Version, checksum: s.Checksum, fromCopy: s.FromCopy,
-		err: textOf(s.Err), push: textOf(s.PushErr), copying: textOf(s.CopyErr),
+		err: fmt.Sprint(s.Err), push: fmt.Sprint(s.PushErr), copying: fmt.Sprint(s.CopyErr),
 	}
 	if s.Refused != nil {
 		now.refusedVersion, now.refused = s.Refused.Version, s.Refused.Checksum
@@ -67,11 +68,4 @@ func (l *Rules) notify() {
 	if l.options.Changed != nil {
 		l.options.Changed(s)
 	}
-}
-
-func textOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
