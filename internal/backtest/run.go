@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
@@ -147,8 +146,12 @@ func Run(ctx context.Context, log *accesslog.Log, o Options) (*Report, error) {
 func newLane(d Document, report *DocumentReport, o *Options) (*documentRun, error) {
 	l := &documentRun{report: report}
 	report.prepare(d)
-	if o.Entitlements == nil {
-		report.noteDefaults(d.Rules)
+	if o.Entitlements == nil { // with them the limits would have other numbers
+		var names []string
+		for _, l := range d.Rules.EntitledLimits() {
+			names = append(names, l.Rule.Name)
+		}
+		report.Defaulted = unique(names)
 	}
 	store, err := o.NewStore()
 	if err != nil {
@@ -233,15 +236,6 @@ func (d *DocumentReport) prepare(from Document) {
 		d.Rules[i] = RuleReport{Rule: r.Name, Mode: r.Mode.String()}
 		for _, m := range r.Limits {
 			d.Rules[i].Limits = append(d.Rules[i].Limits, m.String())
-		}
-	}
-}
-
-// noteDefaults notes the rules whose limits would have other numbers with entitlements.
-func (d *DocumentReport) noteDefaults(s *rules.Snapshot) {
-	for _, l := range s.EntitledLimits() {
-		if !slices.Contains(d.Defaulted, l.Rule.Name) {
-			d.Defaulted = append(d.Defaulted, l.Rule.Name)
 		}
 	}
 }
