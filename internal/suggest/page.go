@@ -62,7 +62,7 @@ func (r *Result) Page() *toolreport.Page {
 		f := &r.Limits[i]
 		row := []any{f.Algorithm, f.Text, share(f.Fitted.Denied, f.Fitted.Requests), share(f.Fitted.KeysDenied, f.Fitted.Keys), "–", "–", "–"}
 		if f.HeldOut != nil {
-			row[4], row[5], row[6] = share(f.HeldOut.Denied, f.HeldOut.Requests), share(f.HeldOut.KeysDenied, f.HeldOut.Keys), yesOrNo(f.Holds)
+			row[4], row[5], row[6] = share(f.HeldOut.Denied, f.HeldOut.Requests), share(f.HeldOut.KeysDenied, f.HeldOut.Keys), map[bool]string{true: "yes", false: "no"}[f.Holds]
 		}
 		t.Row(row...)
 	}
@@ -95,11 +95,4 @@ func share(part, whole int64) string {
 
 func (c *Counts) String() string {
 	return fmt.Sprintf("%s of requests and %s of keys denied", share(c.Denied, c.Requests), share(c.KeysDenied, c.Keys))
-}
-
-func yesOrNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
