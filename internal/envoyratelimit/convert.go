@@ -198,7 +198,10 @@ func (v *converter) nameable() map[string]bool {
 	for i := range v.rules {
 		for _, s := range v.rules[i].way {
 			if _, asked := known[s.attribute]; !asked {
-				known[s.attribute] = nameable(s.attribute)
+				known[s.attribute] = firstError(rules.RuleTerms{
+					Name: "probe", Key: []rules.KeyPart{{Name: s.attribute}}, Match: rules.MatchTerms{When: s.attribute + ` == ""`},
+					Limits: []rules.LimitTerms{{Rate: rules.Rate{Count: 1, Window: day}}},
+				}) == nil
 			}
 		}
 	}
@@ -211,13 +214,6 @@ func termsOf(l *limit) rules.LimitTerms {
 		return rules.LimitTerms{Concurrent: l.count, TTL: rules.Duration(l.window)}
 	}
 	return rules.LimitTerms{Rate: rules.Rate{Count: l.count, Window: l.window}, Algorithm: cmp.Or(l.algorithm, penstock.FixedWindow), Burst: l.burst}
-}
-
-func nameable(attribute string) bool {
-	return firstError(rules.RuleTerms{
-		Name: "probe", Key: []rules.KeyPart{{Name: attribute}}, Match: rules.MatchTerms{When: attribute + ` == ""`},
-		Limits: []rules.LimitTerms{{Rate: rules.Rate{Count: 1, Window: day}}},
-	}) == nil
 }
 
 // leftOut notes what the rule does not express.

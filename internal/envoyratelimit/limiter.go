@@ -64,9 +64,10 @@ func NewLimiter(o LimiterOptions) (*Limiter, error) {
 // Limit answers a request.
 func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, error) {
 	s := l.Rules.Load()
+	c, _ := s.Matcher.(*Config)
 	w := workspaces.Get().(*workspace)
 	defer w.free()
-	limits, err := l.match(s, r, w.limits[:0])
+	limits, err := l.match(s, c, r, w.limits[:0])
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,6 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 		l.chargeOnlyOver(ctx, s, r, parts)
 	}
 	l.decide(ctx, s, r, parts)
-	c, _ := s.Matcher.(*Config)
 	l.Stats.count(c, r, limits, parts)
 	if err := l.answer(a, limits, parts); err != nil {
 		return nil, err
@@ -214,8 +214,7 @@ func (l *Limiter) chargeOnlyOver(ctx context.Context, s *rules.Snapshot, r *rls.
 }
 
 // match finds the limit of each descriptor, nil if there is none, and leaves out limits that another one replaces.
-func (l *Limiter) match(s *rules.Snapshot, r *rls.Request, limits []*limit) ([]*limit, error) {
-	c, _ := s.Matcher.(*Config)
+func (l *Limiter) match(s *rules.Snapshot, c *Config, r *rls.Request, limits []*limit) ([]*limit, error) {
 	var replaced []string
 	for i := range r.Descriptors {
 		limit, err := l.find(s, c, r.Domain, &r.Descriptors[i])

@@ -71,8 +71,8 @@ func (f *file) parse(data []byte) node {
 	text := strings.TrimPrefix(string(data), "\ufeff") // byte order mark, which some editors write
 	f.lines = strictdoc.NewLines(text)
 	root, err := strictdoc.Read(context.Background(), text, strictdoc.Options{MaxBytes: maxFile, MaxNodes: maxNodes, MaxDepth: maxDepth, Anchors: true})
-	switch e := (*strictdoc.Error)(nil); {
-	case errors.As(err, &e):
+	switch e, isSyntax := errors.AsType[*strictdoc.Error](err); {
+	case isSyntax:
 		f.fail(e.At, "error loading config file: %s", e.Text())
 	case err != nil:
 		f.fail(position{Line: 1, Column: 1}, "error loading config file: %v", err)

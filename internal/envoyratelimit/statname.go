@@ -7,8 +7,6 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-type attribute = penstock.Attribute
-
 var (
 	ipv4     = regexp.MustCompile(`\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
 	reserved = strings.NewReplacer(":", "_", "|", "_") // characters of statsd
@@ -21,7 +19,7 @@ func sanitize(name string) string {
 
 // statName returns the name that envoyproxy/ratelimit gives to the statistics of a limit for a descriptor: the path
 // to it, with the descriptor's own values if detailed_metric or value_to_metric ask for them.
-func (l *limit) statName(domain string, entries []attribute) string {
+func (l *limit) statName(domain string, entries []penstock.Attribute) string {
 	if l.way == nil {
 		return domain + "." + ownName(entries)
 	}
@@ -54,7 +52,7 @@ func (l *limit) statValue(i int, value string) (_ string, always bool) {
 
 // ownName returns the name for the statistics of a limit in a descriptor. Empty parts at the start are not followed
 // by a dot.
-func ownName(entries []attribute) string {
+func ownName(entries []penstock.Attribute) string {
 	name := ""
 	for _, e := range entries {
 		if name != "" {

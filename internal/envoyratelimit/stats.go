@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/rls"
 )
@@ -123,7 +124,7 @@ func (l *limit) nearLimit(ratio float32) int64 {
 }
 
 // series returns the series of the limit. It is cached unless it depends on the request.
-func (l *limit) series(s *Stats, domain string, entries []attribute) *Series {
+func (l *limit) series(s *Stats, domain string, entries []penstock.Attribute) *Series {
 	if l.way != nil && !l.isByValue {
 		if known := l.counted.Load(); known != nil {
 			return known

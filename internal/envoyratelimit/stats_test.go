@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/denycache"
 	"github.com/penstock-io/penstock/internal/rls"
 )
@@ -148,7 +149,7 @@ descriptors:
       - {key: detailed, detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 9}}
 `
 	for _, c := range []struct {
-		entries []attribute
+		entries []penstock.Attribute
 		want    string
 	}{
 		{entries("plain", "x"), "d plain"},
