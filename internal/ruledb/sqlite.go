@@ -73,8 +73,8 @@ func (e *sqliteEngine) migrations() (fs.FS, goose.Dialect, []goose.ProviderOptio
 
 func (e *sqliteEngine) listen(context.Context, func()) error { return nil }
 
-// isBusy reports whether an error says that the file is locked. While a connection switches the file to WAL, or cleans up
-// as the last one, SQLite says so to others without waiting for as long as it was told.
+// isBusy reports whether an error says that the file is locked. While a connection switches the file to WAL, or cleans
+// up as the last one, SQLite says so to others without waiting for as long as it was told.
 func isBusy(err error) bool {
 	var failed *sqlite.Error
 	return errors.As(err, &failed) && failed.Code()&0xff == sqlite3.SQLITE_BUSY
