@@ -99,7 +99,6 @@ func prepareRules(size int) *ruleSet {
 		copies[i], _, err = rules.Compile(doc, rules.Options{})
 		lab.Check(err)
 	}
-	doc = nil
 	heap := float64(inUse()-before) / float64(size*(1+len(copies)))
 	runtime.KeepAlive(copies)
 	set.costs = []float64{heap, parsed.Sub(start).Seconds() * 1e3, compiled.Sub(parsed).Seconds() * 1e3}
