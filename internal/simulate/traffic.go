@@ -40,16 +40,21 @@ const (
 // Validate reports every error.
 func (t *Traffic) Validate() error {
 	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
+	if !slices.Contains(Models, t.Model) {
+		errs = append(errs, fmt.Errorf("unknown traffic %q; known are %v", t.Model, Models))
 	}
-	check(slices.Contains(Models, t.Model), "unknown traffic %q; known are %v", t.Model, Models)
-	check(t.Rate > 0 && t.Rate <= maxRate, "rate %v is not above 0 and at most %v requests a second", t.Rate, maxRate)
-	check(t.Keys >= 1 && t.Keys <= maxKeys, "%d keys; there can be from 1 to %d", t.Keys, maxKeys)
-	check(t.Zipf == 0 || t.Zipf > 1 && t.Zipf <= 10, "zipf exponent %v is not 0 or above 1 and at most 10", t.Zipf)
-	check(t.Zipf == 0 || t.Shift >= 1 && t.Shift <= 1e9, "zipf shift %v is not from 1 to 1e9", t.Shift)
+	if !(t.Rate > 0 && t.Rate <= maxRate) {
+		errs = append(errs, fmt.Errorf("rate %v is not above 0 and at most %v requests a second", t.Rate, maxRate))
+	}
+	if t.Keys < 1 || t.Keys > maxKeys {
+		errs = append(errs, fmt.Errorf("%d keys; there can be from 1 to %d", t.Keys, maxKeys))
+	}
+	if t.Zipf != 0 && !(t.Zipf > 1 && t.Zipf <= 10) {
+		errs = append(errs, fmt.Errorf("zipf exponent %v is not 0 or above 1 and at most 10", t.Zipf))
+	}
+	if t.Zipf != 0 && !(t.Shift >= 1 && t.Shift <= 1e9) {
+		errs = append(errs, fmt.Errorf("zipf shift %v is not from 1 to 1e9", t.Shift))
+	}
 	return errors.Join(errs...)
 }
 
