@@ -54,6 +54,7 @@ type values struct {
 	Listener        string // of Penstock
 	BehindProxy     bool
 	Modules, HTTP   string // of nginx
+	Workers         string // of nginx
 }
 
 // fill returns a file of config.
@@ -86,9 +87,11 @@ func (b *bench) startGateway(upstream string, allow bool) *lab.Server {
 	return b.startPenstock(values{Listener: "gateway", Upstream: upstream, Allow: allow})
 }
 
-func (b *bench) startNginx(allow bool) *lab.Server {
-	v := b.values(fmt.Sprint("nginx-allow-", allow))
-	v.Allow = allow
+func (b *bench) startNginx(allow bool) *lab.Server { return b.limitingNginx(allow, "auto") }
+
+func (b *bench) limitingNginx(allow bool, workers string) *lab.Server {
+	v := b.values(fmt.Sprintf("nginx-allow-%v-%s", allow, workers))
+	v.Allow, v.Workers = allow, workers
 	return b.nginx(v, v.fill("limiting.conf"))
 }
 
@@ -109,11 +112,15 @@ func (b *bench) startCaddy(bool) *lab.Server {
 	return b.serve(v, v.fill("Caddyfile"), "caddy", "run", "--adapter", "caddyfile", "--config")
 }
 
+// oneWorker is enough for wrk's thread. With two, how connections happen to be spread over them changes the processor
+// time of a request by half.
+const oneWorker = "1"
+
 // cached compares proxies that answer known denials of Penstock with their own limiters.
 func (b *bench) cached(s *report.Section) {
 	penstock := b.startPenstock(values{Listener: "http", BehindProxy: true})
 	t := b.compete(s, fmt.Sprintf("Proxies that answer known denials, with Penstock's processor time (%d connections)", connections), nginxName,
-		newContestant(nginxName, report.Peer, false, b.startNginx(false)),
+		newContestant(nginxName, report.Peer, false, b.limitingNginx(false, oneWorker)),
 		newContestant(nginxCached, report.Ours, false, b.cachingNginx(penstock.Addr), penstock),
 		newContestant(nginxLua, report.Ours, false, b.cachingNginxLua(penstock.Addr), penstock),
 		newContestant(haproxyName, report.Peer, false, b.startHAProxy(false)),
@@ -146,7 +153,7 @@ func (b *bench) cachingNginxLua(asks string) *lab.Server {
 // askingNginx starts nginx with the file in deploy, changed, which asks at an address.
 func (b *bench) askingNginx(name, modules, asks string, changes ...string) *lab.Server {
 	v := b.values(name)
-	v.Modules = modules
+	v.Modules, v.Workers = modules, oneWorker
 	return b.nginx(v, b.deployed("nginx/penstock.conf", asks, append(changes, "listen 80;", "listen "+v.Addr+";")...))
 }
 
