@@ -106,7 +106,7 @@ var absent = regexp.MustCompile(`^(Redis calls|asked of Redis|Redis CPU|fullest 
 
 // Every section fills its tables and its goals, and the rows of the README find their figures.
 func TestSections(t *testing.T) {
-	goals := map[string]int{"memory": 19, "keys": 3, "huge": 1, "redis": 5, "latency": 4, "hot": 9, "rules": 7, "doors": 7, "envoy": 12}
+	goals := map[string]int{"memory": 19, "keys": 3, "huge": 1, "redis": 5, "latency": 4, "hot": 9, "rules": 7, "doors": 8, "envoy": 12}
 	tables := map[string]int{"memory": 2, "keys": 1, "huge": 1, "scale": 4, "redis": 7, "latency": 2, "hot": 4, "guards": 2, "rules": 3, "doors": 5, "envoy": 4, "atomicity": 10}
 	for _, name := range benchmarks() {
 		t.Run(name, func(t *testing.T) {

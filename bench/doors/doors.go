@@ -43,6 +43,7 @@ func Measure(b *lab.Bench) report.Section {
 	s := report.Section{Name: "doors", Title: "What a request pays for being limited", Notes: []string{
 		"Load, contestants and upstream share this machine's processors: rates say less than processor time.",
 		"Caddy has no limiter of its own: it only passes on.",
+		"Where remembered denials are compared, each nginx has one worker, elsewhere one for each processor.",
 	}}
 	d.gateways(&s, true)
 	d.gateways(&s, false)
