@@ -112,8 +112,8 @@ func (b *bench) startCaddy(bool) *lab.Server {
 	return b.serve(v, v.fill("Caddyfile"), "caddy", "run", "--adapter", "caddyfile", "--config")
 }
 
-// oneWorker is for each nginx whose remembered denials are compared. With two, the processor time of a request varied by
-// a third from load to load, for nginx's own limiter too, perhaps with how the connections are spread over them.
+// oneWorker is for each nginx whose remembered denials are compared. With two, the processor time of a request varied
+// by a third from load to load, for nginx's own limiter too, perhaps with how the connections are spread over them.
 const oneWorker = "1"
 
 // cached compares proxies that answer known denials of Penstock with their own limiters.
