@@ -23,7 +23,7 @@ func (m *Meter) windowStart(now Instant) Instant {
 		start, _ := m.calendar.around(now)
 		return max(0, start) // no store can represent a date before the epoch
 	}
-	return now - now%Instant(m.Window)
+	return m.byWindow.multiple(now)
 }
 
 func (m *Meter) windowEnd(now Instant) Instant {
@@ -31,5 +31,5 @@ func (m *Meter) windowEnd(now Instant) Instant {
 		_, end := m.calendar.around(now)
 		return end
 	}
-	return now - now%Instant(m.Window) + Instant(m.Window)
+	return m.byWindow.multiple(now) + Instant(m.Window)
 }

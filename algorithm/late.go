@@ -42,7 +42,7 @@ func (m *Meter) AddLate(s, late State, now Instant) (_ State, added bool) {
 
 // drained returns what is left of a late bucket at an instant.
 func (m *Meter) drained(late State, at Instant) int64 {
-	elapsed := m.ticksAt(at) - m.ticksAt(min(late.At, at))
+	elapsed := m.wholeTicks(at) - m.wholeTicks(min(late.At, at))
 	if elapsed >= m.Drain {
 		return 0
 	}

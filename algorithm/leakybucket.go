@@ -8,12 +8,12 @@ import "time"
 
 // leakyDelay returns how long a request waits that finds the given level at the instant at.
 func (m *Meter) leakyDelay(at Instant, level int64, now Instant) time.Duration {
-	return m.bucketAt(at, ceilDiv(level, m.Count)).Sub(now)
+	return m.bucketAt(at, m.byCount.ceil(level)).Sub(now)
 }
 
 // leakyFree returns when a denied cost finds room with a wait that its client accepts.
 func (m *Meter) leakyFree(s State, now Instant, cost int64, maxDelay time.Duration) Instant {
-	room := m.bucketAt(s.At, ceilDiv(s.Used+cost*m.Ticks-m.Full, m.Count))
+	room := m.bucketAt(s.At, m.byCount.ceil(s.Used + cost*m.Ticks - m.Full))
 	if maxDelay == AnyDelay {
 		return room
 	}

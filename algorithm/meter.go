@@ -36,6 +36,8 @@ type Meter struct {
 	limit Limit
 	Constants
 	calendar *calendar
+
+	byCount, byTicks, byWindow divisor
 }
 
 // Constants are a meter's constants, for stores that decide outside this process.
@@ -139,6 +141,7 @@ func (l Limit) Compile() (*Meter, error) {
 	if n.Kind == KindCounter {
 		n.Full = n.Capacity * n.Ticks
 	}
+	m.byCount, m.byTicks, m.byWindow = newDivisor(max(1, n.Count)), newDivisor(n.Ticks), newDivisor(n.Window) // a count of 0 divides nothing
 	n.Fingerprint = l.fingerprint(n.Kind, n.Window)
 	return m, nil
 }
@@ -249,7 +252,7 @@ func (m *Meter) TakeFixed(s State, now Instant, cost int64, maxDelay time.Durati
 			}
 			return State{At: now, Used: used}, FixedResult{Now: now, Clear: m.bucketClear(now, used)}, false, false
 		case KindWindow:
-			start := now - now%Instant(m.Window)
+			start := m.byWindow.multiple(now)
 			if s.At < start {
 				s = State{At: start}
 			}
@@ -315,7 +318,7 @@ func (m *Meter) used(s State, now Instant) int64 {
 	case KindCounter:
 		return m.counterUsed(s, now)
 	case KindBucket, KindLeaky:
-		return ceilDiv(s.Used, m.Ticks)
+		return m.byTicks.ceil(s.Used)
 	}
 	return s.Used
 }
@@ -358,7 +361,7 @@ func (m *Meter) Clear(s State, now Instant) Instant {
 	case KindBucket, KindLeaky:
 		return m.bucketClear(s.At, s.Used)
 	case KindInterval:
-		return s.At + Instant(ceilDiv(s.Used, m.Count)*m.Window)
+		return s.At + Instant(m.byCount.ceil(s.Used)*m.Window)
 	case KindLog:
 		return s.At + Instant(m.Window)
 	}
@@ -376,7 +379,7 @@ type FixedResult struct {
 // ReportFixed is ReportTo for a FixedResult and the state after the request.
 func (m *Meter) ReportFixed(d *Decision, s State, r FixedResult, cost int64, maxDelay time.Duration) {
 	if m.Kind == KindBucket && r.Passes && !m.CountAll { // the most common case, without a Result in memory
-		used := ceilDiv(s.Used, m.Ticks)
+		used := m.byTicks.ceil(s.Used)
 		d.Allowed, d.Limit, d.Used, d.Remaining = true, m.Capacity, used, max(0, m.Capacity-used)
 		d.RetryAfter, d.ResetAfter, d.Delay = 0, r.Clear.Sub(r.Now), 0
 		d.Receipt.Fingerprint, d.Receipt.Cost, d.Receipt.At = 0, 0, 0
@@ -430,11 +433,11 @@ func (m *Meter) retryAfter(s State, now Instant, cost int64, maxDelay time.Durat
 	case KindCounter:
 		free = m.counterFree(s, now, cost)
 	case KindBucket:
-		free = m.bucketAt(s.At, ceilDiv(s.Used+cost*m.Ticks-m.Full, m.Count))
+		free = m.bucketAt(s.At, m.byCount.ceil(s.Used+cost*m.Ticks-m.Full))
 	case KindLeaky:
 		free = m.leakyFree(s, now, cost, maxDelay)
 	case KindInterval:
-		free = s.At + Instant(ceilDiv(s.Used+cost-m.Capacity, m.Count)*m.Window)
+		free = s.At + Instant(m.byCount.ceil(s.Used+cost-m.Capacity)*m.Window)
 	case KindLog:
 		free = s.FreeAt + Instant(m.Window)
 	case KindLeases:

@@ -11,10 +11,10 @@ package algorithm
 func (m *Meter) advanceCounter(s State, now Instant) (_ State, repaired bool) {
 	frozen, wrong := ahead(s.At, now, m.Window)
 	if frozen {
-		s.At -= s.At % Instant(m.Window)
+		s.At = m.byWindow.multiple(s.At)
 		return s, false
 	}
-	start := now - now%Instant(m.Window)
+	start := m.byWindow.multiple(now)
 	switch {
 	case wrong:
 		return State{At: start, Used: s.Used, Previous: s.Previous}, true
@@ -28,7 +28,7 @@ func (m *Meter) advanceCounter(s State, now Instant) (_ State, repaired bool) {
 
 // counterLeft returns W−e, the ticks left of the window; all of them while time is frozen.
 func (m *Meter) counterLeft(s State, now Instant) int64 {
-	return m.Ticks - int64(max(now, s.At)-s.At)/m.Tick
+	return m.Ticks - m.wholeTicks(max(now, s.At)-s.At)
 }
 
 func (m *Meter) counterPasses(s State, now Instant, cost int64) bool {
@@ -36,7 +36,7 @@ func (m *Meter) counterPasses(s State, now Instant, cost int64) bool {
 }
 
 func (m *Meter) counterUsed(s State, now Instant) int64 {
-	return s.Used + ceilDiv(s.Previous*m.counterLeft(s, now), m.Ticks)
+	return s.Used + m.byTicks.ceil(s.Previous*m.counterLeft(s, now))
 }
 
 // counterFree returns when the cost first passes: in this window once the previous count has faded enough, or

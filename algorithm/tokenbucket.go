@@ -18,7 +18,7 @@ func (m *Meter) advanceBucket(s State, now Instant) (_ State, repaired bool) {
 
 // missingAt returns what is missing at an instant that is not before the state's.
 func (m *Meter) missingAt(s State, now Instant) int64 {
-	elapsed := m.ticksAt(now) - m.ticksAt(s.At)
+	elapsed := m.wholeTicks(now) - m.wholeTicks(s.At)
 	if elapsed >= m.Drain { // also keeps the product below from overflowing
 		return 0
 	}
@@ -27,7 +27,7 @@ func (m *Meter) missingAt(s State, now Instant) int64 {
 
 // bucketClear returns when a bucket that misses this much at an instant is full.
 func (m *Meter) bucketClear(at Instant, used int64) Instant {
-	return m.bucketAt(at, ceilDiv(used, m.Count))
+	return m.bucketAt(at, m.byCount.ceil(used))
 }
 
 // bucketAt returns the first instant that is the given number of ticks after at.
@@ -35,12 +35,12 @@ func (m *Meter) bucketAt(at Instant, ticks int64) Instant {
 	if ticks <= 0 {
 		return at
 	}
-	return Instant((m.ticksAt(at) + ticks) * m.Tick)
+	return Instant((m.wholeTicks(at) + ticks) * m.Tick)
 }
 
-// ticksAt returns the whole ticks up to an instant. Dividing by a constant is much cheaper than by Tick,
-// which is one of these.
-func (m *Meter) ticksAt(i Instant) int64 {
+// wholeTicks returns the ticks up to an instant, or between two, rounded down. Dividing by a constant is much cheaper
+// than by Tick, which is one of these.
+func (m *Meter) wholeTicks(i Instant) int64 {
 	switch m.Tick {
 	case 1:
 		return int64(i)
@@ -57,15 +57,15 @@ func (m *Meter) advanceInterval(s State, now Instant) (_ State, repaired bool) {
 	s.Used = min(s.Used, m.Most)
 	frozen, wrong := ahead(s.At, now, m.Window)
 	if frozen {
-		s.At -= s.At % Instant(m.Window)
+		s.At = m.byWindow.multiple(s.At)
 		return s, false
 	}
-	interval := int64(now) / m.Window
+	interval := m.byWindow.floor(int64(now))
 	start := Instant(interval * m.Window)
 	if wrong {
 		return State{At: start, Used: s.Used}, true
 	}
-	refills := interval - int64(s.At)/m.Window
+	refills := interval - m.byWindow.floor(int64(s.At))
 	if refills >= m.Drain {
 		return State{At: start}, false
 	}
