@@ -74,3 +74,35 @@ func TestTakeEachIsTakeInOrder(t *testing.T) {
 		t.Errorf("%d allowed, %d denied: not much of a test", allowed, denied)
 	}
 }
+
+// A batch whose context has ended charges nothing, whatever its tickets are.
+func TestTakeEachAfterTheEnd(t *testing.T) {
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	m := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 3, Window: time.Second}.MustCompile()
+	log := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: time.Second}.MustCompile()
+	turns := make([]storage.BatchItem, 20)
+	for i := range turns {
+		turns[i].Ticket.Groups = []storage.Group{{Charges: []algorithm.Charge{{Meter: [...]*algorithm.Meter{m, log}[i%2], Cost: 1}}}}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	store.TakeEach(ctx, turns)
+	for i := range turns {
+		if !errors.Is(turns[i].Err, storage.ErrUnavailable) || !errors.Is(turns[i].Err, context.Canceled) {
+			t.Errorf("turn %d: error %v, want %v", i, turns[i].Err, context.Canceled)
+		}
+	}
+	if keys, err := store.Size(t.Context()); err != nil || keys != 0 {
+		t.Errorf("%d keys, error %v; want none", keys, err)
+	}
+	store.TakeEach(t.Context(), turns)
+	for i := range turns {
+		if want := i/2 < 3; turns[i].Err != nil || turns[i].Outcome.Allowed != want {
+			t.Errorf("turn %d: allowed %v, error %v; want %v, as nothing was charged before", i, turns[i].Outcome.Allowed, turns[i].Err, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -14,7 +15,7 @@ import (
 // A caller decides repeatedly with one ticket and one outcome, as servers do. It hashes the subject from a
 // name that was just read, so the name is already in the cache.
 type caller struct {
-	hasher  storage.Hasher
+	hasher  storage.RuleHasher
 	ticket  storage.Ticket
 	outcome storage.Outcome
 	random  rand.PCG
@@ -22,7 +23,7 @@ type caller struct {
 }
 
 func newCaller(meters ...*algorithm.Meter) *caller {
-	c := &caller{hasher: storage.NewHasher("bench")}
+	c := &caller{hasher: storage.NewHasher("bench").Rule("bench", "rule", "user")}
 	c.random.Seed(rand.Uint64(), 1)
 	group := storage.Group{}
 	for _, m := range meters {
@@ -32,10 +33,13 @@ func newCaller(meters ...*algorithm.Meter) *caller {
 	return c
 }
 
-func (c *caller) take(b *testing.B, s *Store, n uint64) {
+func (c *caller) subject(n uint64) storage.Subject {
 	name := strconv.AppendUint(append(c.name[:0], "user-"...), n, 10)
-	key := storage.Attribute{Name: "user", Value: unsafe.String(&name[0], len(name))}
-	c.ticket.Groups[0].Subject = c.hasher.Subject("bench", "rule", key)
+	return c.hasher.Subject(unsafe.String(&name[0], len(name)))
+}
+
+func (c *caller) take(b *testing.B, s *Store, n uint64) {
+	c.ticket.Groups[0].Subject = c.subject(n)
 	if err := s.Take(b.Context(), &c.ticket, &c.outcome); err != nil {
 		b.Fatal(err)
 	}
@@ -79,6 +83,30 @@ func BenchmarkTake(b *testing.B) {
 					c.take(b, s, c.random.Uint64()%bench.keys)
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkTakeEach decides 32 tickets at a time, each after hashing its subject.
+func BenchmarkTakeEach(b *testing.B) {
+	for _, keys := range []uint64{1, 1_000_000} {
+		s := open(b, Options{})
+		c := newCaller(benchBucket)
+		for n := range keys {
+			c.take(b, s, n)
+		}
+		turns := make([]storage.BatchItem, 32)
+		for i := range turns {
+			turns[i].Ticket = newCaller(benchBucket).ticket
+		}
+		b.Run(fmt.Sprintf("%d keys", keys), func(b *testing.B) {
+			for n := 0; b.Loop(); n++ {
+				at := n % len(turns)
+				turns[at].Ticket.Groups[0].Subject = c.subject(c.random.Uint64() % keys)
+				if at == len(turns)-1 {
+					s.TakeEach(b.Context(), turns)
+				}
+			}
 		})
 	}
 }

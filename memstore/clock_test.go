@@ -148,7 +148,8 @@ func TestBatchInstantThatIsTooOld(t *testing.T) {
 	ticket := single(1, m, 1)
 	first := take(t, s, ticket).Now
 	var out storage.Outcome
-	if err := s.take(t.Context(), ticket, &out, first-2*algorithm.Instant(time.Hour/time.Microsecond)); err != nil {
+	place := s.placeOf(ticket)
+	if err := place.take(ticket, &out, first-2*algorithm.Instant(time.Hour/time.Microsecond)); err != nil {
 		t.Fatal(err)
 	}
 	if out.Now < first || out.Decisions[0].Used != 2 {

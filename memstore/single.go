@@ -52,15 +52,52 @@ func invalidSingle(now algorithm.Instant, m *algorithm.Meter, cost int64, maxDel
 	return t.Validate()
 }
 
-// takeSingle decides a ticket with a single charge, at the given instant unless that is 0.
-func (s *Store) takeSingle(t *storage.Ticket, out *storage.Outcome, now algorithm.Instant) error {
-	g := &t.Groups[0]
-	c, given := &g.Charges[0], t.Now != 0
-	if now == 0 || given {
-		now = s.instant(t)
+// isSingle reports whether a ticket is valid and has a single charge of a fixed size, without guards. It checks what
+// [storage.Ticket.Validate] does for such a ticket.
+func isSingle(t *storage.Ticket) bool {
+	if len(t.Groups) != 1 || t.Denied || uint64(t.Now) > uint64(algorithm.MaxInstant) || t.MaxDelay < 0 {
+		return false
 	}
-	k, index := s.locate(&g.Subject, c.Meter)
-	st, r, err := s.shards[index].take(k, now, given, c.Meter, c.Cost, t.MaxDelay)
+	g := &t.Groups[0]
+	if len(g.Charges) != 1 || g.Guarded() {
+		return false
+	}
+	c, m := &g.Charges[0], g.Charges[0].Meter
+	return m != nil && uint64(c.Cost) <= algorithm.MaxCount && m.Kind.Fixed() && !isWide(m) && !c.Overdraw && (!m.CountAll || g.Alone)
+}
+
+// A singlePlace is where the state of a single charge belongs.
+type singlePlace struct {
+	key
+	sh *shard
+}
+
+// placeOf returns the place of a ticket's single charge.
+func (s *Store) placeOf(t *storage.Ticket) singlePlace {
+	g := &t.Groups[0]
+	k, index := s.locate(&g.Subject, g.Charges[0].Meter)
+	return singlePlace{k, &s.shards[index]}
+}
+
+// fetchSingle starts to fetch the slots of a ticket. It returns the place of a single charge; other tickets have none.
+func (s *Store) fetchSingle(t *storage.Ticket) (place singlePlace) {
+	if !isSingle(t) {
+		s.fetchAhead(t)
+		return place
+	}
+	place = s.placeOf(t)
+	place.sh.fetch(place.place)
+	return place
+}
+
+// take decides a ticket with a single charge, at its own instant if it brings one.
+func (p *singlePlace) take(t *storage.Ticket, out *storage.Outcome, now algorithm.Instant) error {
+	given := t.Now != 0
+	if given {
+		now = t.Now
+	}
+	c := &t.Groups[0].Charges[0]
+	st, r, err := p.sh.take(p.key, now, given, c.Meter, c.Cost, t.MaxDelay)
 	if err != nil {
 		return err
 	}

@@ -125,3 +125,51 @@ func TestSingleNeedsAFixedSize(t *testing.T) {
 		t.Error("a store that embeds this one does not decide itself")
 	}
 }
+
+// A ticket that is decided without Validate must be one that Validate accepts.
+func TestSingleTicketsAreValid(t *testing.T) {
+	meters := []*algorithm.Meter{nil}
+	for _, l := range append(singleLimits(),
+		algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: time.Second},
+		algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Second},
+		algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 3, Window: time.Second, CountAll: true},
+	) {
+		meters = append(meters, limit(t, l))
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	rarely := func() bool { return random.IntN(8) == 0 }
+	quick, rejected := 0, 0
+	for range 200_000 {
+		ticket := &storage.Ticket{Nonce: uint64(random.IntN(2)), Denied: rarely()}
+		if rarely() {
+			ticket.Now = []algorithm.Instant{-1, 1, algorithm.MaxInstant, algorithm.MaxInstant + 1}[random.IntN(4)]
+		}
+		if rarely() {
+			ticket.MaxDelay = time.Duration(random.IntN(3) - 1)
+		}
+		for range [...]int{0, 1, 1, 1, 1, 1, 1, 2}[random.IntN(8)] {
+			g := storage.Group{Alone: rarely()}
+			for range [...]int{0, 1, 1, 1, 1, 1, 1, 2}[random.IntN(8)] {
+				g.Charges = append(g.Charges, algorithm.Charge{Meter: meters[random.IntN(len(meters))], Cost: [...]int64{-1, 0, 1, 2, algorithm.MaxCount, algorithm.MaxCount + 1}[random.IntN(6)], Overdraw: rarely()})
+			}
+			if rarely() {
+				g.Reserve = time.Minute
+			}
+			if rarely() {
+				g.Penalty = &algorithm.Penalty{}
+			}
+			ticket.Groups = append(ticket.Groups, g)
+		}
+		err := ticket.Validate()
+		if isSingle(ticket) {
+			if quick++; err != nil {
+				t.Fatalf("%+v is decided at once, but it is invalid: %v", ticket, err)
+			}
+		} else if err != nil {
+			rejected++
+		}
+	}
+	if quick < 10_000 || rejected < 10_000 {
+		t.Errorf("%d tickets were decided at once and %d invalid, too few of one", quick, rejected)
+	}
+}

@@ -98,41 +98,52 @@ func (s *Store) InProcess() bool { return true }
 // nothing has been charged.
 func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	s.fetchAhead(t)
-	return s.take(ctx, t, out, 0)
+	return s.take(ctx, t, out)
 }
 
 // TakeEach decides each turn by itself, in order. While one is decided, the states of those that follow are
-// fetched: with many subjects, a decision spends most of its time waiting for memory. The clock is read
-// once for several turns. Its instant still lies between the call and the return.
+// fetched: with many subjects, a decision spends most of its time waiting for memory. The clock and the context are
+// read once for several turns. The instant still lies between the call and the return.
 func (s *Store) TakeEach(ctx context.Context, turns []storage.BatchItem) {
 	const ahead = 8
+	var fetched [ahead]singlePlace
 	for i := range min(ahead, len(turns)) {
-		s.fetchAhead(&turns[i].Ticket)
+		fetched[i] = s.fetchSingle(&turns[i].Ticket)
 	}
 	var now algorithm.Instant
+	var failed error
 	for i := range turns {
 		if i%ahead == 0 {
-			now = s.clock.now()
+			if now = s.clock.now(); ctx.Err() != nil {
+				failed = ended("take", ctx.Err())
+			}
+		}
+		turn, place := &turns[i], &fetched[i%ahead]
+		if place.sh == nil {
+			turn.Err = s.take(ctx, &turn.Ticket, &turn.Outcome)
+		} else if turn.Err = failed; failed == nil {
+			turn.Err = place.take(&turn.Ticket, &turn.Outcome, now)
 		}
 		if i+ahead < len(turns) {
-			s.fetchAhead(&turns[i+ahead].Ticket)
+			*place = s.fetchSingle(&turns[i+ahead].Ticket)
 		}
-		turns[i].Err = s.take(ctx, &turns[i].Ticket, &turns[i].Outcome, now)
 	}
 }
 
-// take decides a ticket. It decides a plain ticket at the given instant, unless that is 0.
-func (s *Store) take(ctx context.Context, t *storage.Ticket, out *storage.Outcome, now algorithm.Instant) error {
+// take decides a ticket.
+func (s *Store) take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+	if isSingle(t) {
+		if err := ctx.Err(); err != nil {
+			return ended("take", err)
+		}
+		place := s.placeOf(t)
+		return place.take(t, out, s.instant(t))
+	}
 	if err := t.Validate(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return ended("take", err)
-	}
-	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 && !t.Groups[0].Guarded() && !t.Denied {
-		if c := &t.Groups[0].Charges[0]; c.Meter.Kind.Fixed() && !isWide(c.Meter) && !c.Overdraw {
-			return s.takeSingle(t, out, now)
-		}
 	}
 	if s.takePlain(t, out) {
 		return nil

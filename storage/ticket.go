@@ -354,17 +354,18 @@ func (o *Outcome) SettleSingle(t *Ticket, after algorithm.State, r algorithm.Fix
 	c := &g.Charges[0]
 	o.Now = r.Now
 	o.Allowed = r.Passes || g.Alone
-	o.Groups = resize(o.Groups, 1)
-	o.States = resize(o.States, 1)
+	if len(o.Groups) != 1 || len(o.States) != 1 || len(o.Decisions) != 1 { // not as the last ticket left it
+		o.Groups, o.States, o.Decisions = resize(o.Groups, 1), resize(o.States, 1), resize(o.Decisions, 1)
+	}
 	o.States[0] = after
-	o.Decisions = resize(o.Decisions, 1)
 	d := &o.Decisions[0]
 	c.Meter.ReportFixed(d, after, r, c.Cost, t.MaxDelay)
-	group := GroupOutcome{Allowed: d.Allowed, Taken: r.Passes}
+	group := &o.Groups[0]
+	*group = GroupOutcome{} // in place: a literal would be copied
+	group.Allowed, group.Taken = d.Allowed, r.Passes
 	if !d.Allowed && c.Meter.IsFirm() && !g.Returnable {
 		group.FirmUntil = retryAt(d, r.Now)
 	}
-	o.Groups[0] = group
 }
 
 // resize returns a slice of n elements. It reuses s if that is large enough, and does not clear it.
