@@ -13,7 +13,7 @@ func (m *Meter) leakyDelay(at Instant, level int64, now Instant) time.Duration {
 
 // leakyFree returns when a denied cost finds room with a wait that its client accepts.
 func (m *Meter) leakyFree(s State, now Instant, cost int64, maxDelay time.Duration) Instant {
-	room := m.bucketAt(s.At, m.byCount.ceil(s.Used + cost*m.Ticks - m.Full))
+	room := m.bucketAt(s.At, m.byCount.ceil(s.Used+cost*m.Ticks-m.Full))
 	if maxDelay == AnyDelay {
 		return room
 	}
