@@ -12,10 +12,12 @@ type hotSlot struct {
 
 // fetch starts to fetch the slots of a place without waiting for them, unless it is probably that of the hot slot: then
 // another processor may be writing to what is in the table, for which it would have to wait. It needs no lock.
-func (sh *shard) fetch(place uint64) {
-	if sh.hotPlace.Load() != place {
-		sh.table.fetch(place)
+func (sh *shard) fetch(place uint64) (isHot bool) {
+	if sh.hotPlace.Load() == place {
+		return true
 	}
+	sh.table.fetch(place)
+	return false
 }
 
 // lock takes the lock. Afterwards, the table is complete.

@@ -15,7 +15,7 @@ const maxSeveral = 4
 type severalRule struct {
 	store  *Store
 	meters []*algorithm.Meter
-	rule   storage.RuleHasher
+	keys   hotKeys
 }
 
 // Several implements [storage.SeveralStore].
@@ -28,7 +28,7 @@ func (s *Store) Several(self storage.Store, rule storage.RuleHasher, meters []*a
 			return nil
 		}
 	}
-	return &severalRule{s, meters, rule}
+	return &severalRule{store: s, meters: meters, keys: hotKeys{rule: rule}}
 }
 
 // severalResult is the result of one of several charges.
@@ -66,11 +66,14 @@ func (r *severalRule) decide(ctx context.Context, key string, cost int64, result
 		return 0, false, false
 	}
 	s := r.store
-	low, high := r.rule.Words(key)
+	low, high, free := r.keys.words(key)
 	first, number := keyOfWords(low, high, r.meters[0].Fingerprint, s.seed)
 	sh := &s.shards[number>>s.shift]
-	sh.fetch(first.place)
+	isHot := sh.fetch(first.place)
 	now = s.clock.now() // before the lock, for which others wait
+	if isHot && free != nil {
+		r.keys.remember(free, key, low, high, now)
+	}
 	var charges [maxSeveral]plainCharge
 	latest := algorithm.Instant(0)
 	sh.lock()

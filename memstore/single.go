@@ -15,7 +15,7 @@ import (
 type singleRule struct {
 	store *Store
 	meter *algorithm.Meter
-	rule  storage.RuleHasher
+	keys  hotKeys
 }
 
 // Single implements [storage.SingleStore].
@@ -23,16 +23,16 @@ func (s *Store) Single(self storage.Store, rule storage.RuleHasher, m *algorithm
 	if self != storage.Store(s) || !m.Kind.Fixed() || isWide(m) || m.CountAll {
 		return nil
 	}
-	return &singleRule{s, m, rule}
+	return &singleRule{store: s, meter: m, keys: hotKeys{rule: rule}}
 }
 
 // Take implements [storage.Single].
 func (r *singleRule) Take(ctx context.Context, now algorithm.Instant, key string, cost int64, maxDelay time.Duration) (algorithm.State, algorithm.FixedResult, error) {
 	s := r.store
-	low, high := r.rule.Words(key)
+	low, high, free := r.keys.words(key)
 	k, number := keyOfWords(low, high, r.meter.Fingerprint, s.seed)
 	sh := &s.shards[number>>s.shift]
-	sh.fetch(k.place) // the slot arrives while the clock is read and the lock is taken
+	isHot := sh.fetch(k.place) // the slot arrives while the clock is read and the lock is taken
 	if uint64(cost) > algorithm.MaxCount || uint64(now) > uint64(algorithm.MaxInstant) || maxDelay < 0 {
 		return algorithm.State{}, algorithm.FixedResult{}, invalidSingle(now, r.meter, cost, maxDelay)
 	}
@@ -42,6 +42,9 @@ func (r *singleRule) Take(ctx context.Context, now algorithm.Instant, key string
 	given := now != 0
 	if !given {
 		now = s.clock.now()
+		if isHot && free != nil {
+			r.keys.remember(free, key, low, high, now)
+		}
 	}
 	return sh.take(k, now, given, r.meter, cost, maxDelay)
 }
