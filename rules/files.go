@@ -44,7 +44,7 @@ func CompileContext(ctx context.Context, files []File, o Options) (*Snapshot, Pr
 type joinedFiles struct {
 	*problemCollector
 	parts []part
-	own   Problems // problems of single files
+	own   Problems // problems of single files, and of all together
 }
 
 // A part is a file and the number of lines before it.
@@ -97,17 +97,31 @@ func (j *joinedFiles) document() *Document {
 			j.join(root, p.root, nil)
 		}
 	}
+	j.dropEmptyFileErrors(root)
 	if complete { // others may depend on the contents of a missing file
 		j.source.root = root
 		r := &reader{problemCollector: &problemCollector{ctx: j.ctx, source: j.source}}
 		r.read(root, reflect.ValueOf(doc).Elem())
-		j.broken = r.broken // already found in the single files
+		j.broken, j.stopped = r.broken, r.stopped
+		j.addNew(r.sorted(Mistake))
 		j.names()
 	}
-	j.dropEmptyFileErrors(root)
 	j.problems[Mistake] = append(j.own, j.problems[Mistake]...)
 	j.mistakes += len(j.own)
 	return doc
+}
+
+// addNew adds errors of the whole that no file has by itself, such as too many rules in all files together.
+func (j *joinedFiles) addNew(mistakes Problems) {
+	told := map[Position]bool{}
+	for _, p := range j.own {
+		told[p.Position] = true
+	}
+	for _, p := range j.locate(mistakes) {
+		if !told[p.Position] {
+			j.own = append(j.own, p)
+		}
+	}
 }
 
 // join adds the contents of a part to the whole.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,6 +96,33 @@ func TestFilesAreBoundedTogether(t *testing.T) {
 	_, _, err := CompileFiles([]File{named("a.yaml", soundRules), named("b.yaml", half+"lists: {}\n"), named("c.yaml", half)}, Options{})
 	if err == nil || !strings.Contains(err.Error(), "c.yaml: the files have more than") {
 		t.Error(err)
+	}
+}
+
+// What is too much only in all files together is an error. It must never be left out: the rules would then not apply.
+func TestBoundsHoldForAllFilesTogether(t *testing.T) {
+	lines := func(line string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, line, i)
+		}
+		return b.String()
+	}
+	const missing = "lists: {}\n" // has no rules, which is no error if another file has some
+	for name, test := range map[string]struct{ head, first, second, want string }{
+		"attributes": {"attributes:\n", lines("  a-%[1]d: {header: A%[1]d}\n", 200), lines("  b-%[1]d: {header: B%[1]d}\n", 57), "a.yaml:2:3: attributes has 257 items, must be from 0 to 256"},
+		"fields":     {"attributes:\n", lines("  a-%[1]d: {header: A%[1]d}\n", 256), lines("  b-%[1]d: {header: B%[1]d}\n", 256), "a.yaml:2:3: attributes has 512 items, must be from 0 to 256"},
+		"deny list":  {"lists:\n  deny:\n", lines("    - {user: u%d}\n", 60_000), lines("    - {user: v%d}\n", 40_001), "a.yaml:3:5: deny has 100001 items, must be from 0 to 100000"},
+		"allow list": {"lists:\n  allow:\n", lines("    - {user: u%d}\n", 60_000), lines("    - {user: v%d}\n", 40_001), "a.yaml:3:5: allow has 100001 items, must be from 0 to 100000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := []File{named("a.yaml", test.head+test.first), named("b.yaml", test.head+test.second), named("c.yaml", missing), named("d.yaml", soundRules)}
+			s, _, err := CompileFiles(files, Options{})
+			problems, ok := errors.AsType[Problems](err)
+			if !ok || s != nil || len(problems) != 1 || !strings.HasPrefix(problems[0].String(), test.want) {
+				t.Errorf("compiled to %v, %v, want %s", s, err, test.want)
+			}
+		})
 	}
 }
 
