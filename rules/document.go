@@ -19,7 +19,7 @@ type Document struct {
 
 	PathMatching PathTerms `rules:"path_matching" doc:"Which differences between paths rules and lists ignore. Set what the servers behind Penstock ignore."`
 
-	Rules []RuleTerms `rules:"rules,required" as:"rules: []" max:"200000" doc:"The rules. All that match a request apply, together or not at all."`
+	Rules []RuleTerms `rules:"rules,required" as:"rules: []" max:"1000000" doc:"The rules. All that match a request apply, together or not at all."`
 	Lists Lists       `rules:"lists" doc:"Requests that are never limited, and requests that are always denied. Lists are checked before rules."`
 
 	found *problemCollector // the parse result it was made from

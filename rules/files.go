@@ -44,6 +44,7 @@ func CompileContext(ctx context.Context, files []File, o Options) (*Snapshot, Pr
 type joinedFiles struct {
 	*problemCollector
 	parts []part
+	nodes int
 	own   Problems // problems of single files, and of all together
 }
 
@@ -62,8 +63,7 @@ func (j *joinedFiles) parse(files []File) {
 	}
 	for _, file := range files {
 		if text.Len()+len(file.Data) > MaxDocument {
-			j.own = append(j.own, Problem{Position: Position{File: file.Name}, Message: fmt.Sprintf("the files have more than %d bytes together", MaxDocument)})
-			j.parts = nil
+			j.tooMany(file, "bytes", MaxDocument)
 			return
 		}
 		f := parse(j.ctx, file.Name, string(file.Data)).found
@@ -75,14 +75,24 @@ func (j *joinedFiles) parse(files []File) {
 			j.parts = nil
 			return
 		}
-		if f.source.root != nil {
-			f.source.root.Shift(lines)
+		if root := f.source.root; root != nil {
+			root.Shift(lines)
+			if j.nodes += root.Count(); j.nodes > maxTogether {
+				j.tooMany(file, "values", maxTogether)
+				return
+			}
 		}
 		j.parts = append(j.parts, part{file.Name, lines, f.source.root})
 		text.WriteString(f.source.text + "\n")
 		lines += int32(strings.Count(f.source.text, "\n")) + 1
 	}
 	j.source.text = text.String()
+}
+
+// tooMany reports the file with which all together have too many of something.
+func (j *joinedFiles) tooMany(file File, what string, most int) {
+	j.own = append(j.own, Problem{Position: Position{File: file.Name}, Message: fmt.Sprintf("the files have more than %d %s together", most, what)})
+	j.parts = nil
 }
 
 // document returns the document that all files form together.

@@ -99,6 +99,17 @@ func TestFilesAreBoundedTogether(t *testing.T) {
 	}
 }
 
+func TestValuesOfFilesAreBoundedTogether(t *testing.T) {
+	files := []File{named("a.yaml", soundRules), named("b.yaml", "rules: [{name: two, key: [], limits: [1/s]}]\n")}
+	for room, fits := range map[int]bool{15: true, 14: false} { // they have 8 and 7 values
+		j := &joinedFiles{problemCollector: &problemCollector{ctx: t.Context(), source: &source{}}, nodes: maxTogether - room}
+		j.parse(files)
+		if fits != (len(j.own) == 0) || !fits && !strings.HasPrefix(j.own.Error(), "b.yaml: the files have more than 20000000 values together") {
+			t.Errorf("room for %d values: %v", room, j.own)
+		}
+	}
+}
+
 // What is too much only in all files together is an error. It must never be left out: the rules would then not apply.
 func TestBoundsHoldForAllFilesTogether(t *testing.T) {
 	lines := func(line string, n int) string {

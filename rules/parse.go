@@ -9,10 +9,12 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
-// Bounds of a document. A hundred thousand typical rules have about 1.6 million values.
+// Bounds of a document. A hundred thousand typical rules have about 1.6 million values. A million fit into several
+// files.
 const (
-	MaxDocument = 64 << 20  // bytes
-	maxNodes    = 4_000_000 // values: scalars, lists and mappings
+	MaxDocument = 128 << 20  // bytes, of all files together
+	maxNodes    = 4_000_000  // values of a file: scalars, lists and mappings
+	maxTogether = 20_000_000 // values of all files together
 	maxDepth    = 32
 )
 

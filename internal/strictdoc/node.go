@@ -80,6 +80,15 @@ func (n *Node) Shift(lines int32) {
 	}
 }
 
+// Count returns how many nodes a node consists of.
+func (n *Node) Count() int {
+	count := 1
+	for i := range n.Items {
+		count += n.Items[i].Count()
+	}
+	return count
+}
+
 // An Error says why a text cannot be read.
 type Error struct {
 	At      Position
