@@ -83,8 +83,8 @@ const weighed = 50_000
 
 // prepareRules compiles a set from its text, as a node does.
 func prepareRules(size int) *ruleSet {
-	text := rulesText(size)
-	set := &ruleSet{name: fmt.Sprintf("%d rules", size)}
+	text := rulesText(0, size)
+	set := &ruleSet{name: fmt.Sprintf("%d rules", size), calls: columnsOf(size)}
 	before := inUse()
 	start := time.Now()
 	doc := lab.Must(rules.Parse("rules.yaml", text))
@@ -103,10 +103,29 @@ func prepareRules(size int) *ruleSet {
 	runtime.KeepAlive(copies)
 	set.costs = []float64{heap, parsed.Sub(start).Seconds() * 1e3, compiled.Sub(parsed).Seconds() * 1e3}
 	runtime.KeepAlive(text)
-	for _, n := range hits {
-		set.calls = append(set.calls, callsOf(size, n, crowds[len(crowds)-1].callers))
-	}
 	return set
+}
+
+// perFile is how many rules a file has at most. A list in a file may have twice as many items.
+const perFile = 100_000
+
+// compileRules compiles a set of any size from several files. It does not weigh it.
+func compileRules(size int) *ruleSet {
+	var files []rules.File
+	for from := 0; from < size; from += perFile {
+		files = append(files, rules.File{Name: fmt.Sprintf("%d.yaml", from), Data: rulesText(from, min(from+perFile, size))})
+	}
+	snapshot, _, err := rules.CompileFiles(files, rules.Options{})
+	lab.Check(err)
+	return &ruleSet{name: fmt.Sprintf("%d rules", size), snapshot: snapshot, calls: columnsOf(size)}
+}
+
+// columnsOf returns requests for each of the columns.
+func columnsOf(size int) (calls [][]penstock.Call) {
+	for _, n := range hits {
+		calls = append(calls, callsOf(size, n, crowds[len(crowds)-1].callers))
+	}
+	return calls
 }
 
 // inUse returns the bytes in use on the heap, once a collection frees no more: what earlier sections left, pools and
@@ -150,11 +169,15 @@ const kinds = 5
 // resources is how many rules of the third kind a tenant has.
 const resources = 100
 
-// rulesText returns that many rules, the kinds in turn.
-func rulesText(size int) []byte {
+// rulesText returns the rules with numbers from one up to, but not including, another: the kinds in turn. The first
+// text also declares the attributes.
+func rulesText(from, to int) []byte {
 	var b strings.Builder
-	b.WriteString("attributes:\n  user: {header: X-User}\n  tenant: {header: X-Tenant}\n  resource: {header: X-Resource}\nrules:\n")
-	for i := range size {
+	if from == 0 {
+		b.WriteString("attributes:\n  user: {header: X-User}\n  tenant: {header: X-Tenant}\n  resource: {header: X-Resource}\n")
+	}
+	b.WriteString("rules:\n")
+	for i := from; i < to; i++ {
 		n := i / kinds
 		var match, key string
 		switch i % kinds {
@@ -165,7 +188,7 @@ func rulesText(size int) []byte {
 		case 2:
 			match, key = fmt.Sprintf("attributes: {tenant: tenant-%d, resource: resource-%d}", n/resources, n%resources), "tenant"
 		case 3:
-			match, key = fmt.Sprintf("attributes: {ip: %s0/24}", network(n)), "ip"
+			match, key = fmt.Sprintf("attributes: {ip: %s/28}", address(n, 0)), "ip"
 		case 4:
 			match, key = fmt.Sprintf("attributes: {host: '*.%d.example.com'}", n), "host"
 		}
@@ -174,8 +197,11 @@ func rulesText(size int) []byte {
 	return []byte(b.String())
 }
 
-// network returns the first three parts of an address.
-func network(n int) string { return fmt.Sprintf("10.%d.%d.", n>>8&255, n&255) }
+// address returns an address in the network with a number. Each network has 16.
+func address(network, host int) string {
+	n := network<<4 | host&15
+	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
+}
 
 // callsOf returns requests that each match hits rules: one of each kind, one of any kind, or none.
 func callsOf(size, hits, calls int) []penstock.Call {
@@ -198,7 +224,7 @@ func callsOf(size, hits, calls int) []penstock.Call {
 			{Name: "method", Value: "GET"},
 			{Name: "path", Value: fmt.Sprintf("/v1/things-%d/items/%d", n(1), i)},
 			{Name: "host", Value: fmt.Sprintf("api.%d.example.com", n(4))},
-			{Name: "ip", Value: network(n(3)) + fmt.Sprint(i%256)},
+			{Name: "ip", Value: address(n(3), i)},
 			{Name: "user", Value: fmt.Sprintf("user-%d", n(0))},
 			{Name: "tenant", Value: fmt.Sprintf("tenant-%d", tenant/resources)},
 			{Name: "resource", Value: fmt.Sprintf("resource-%d", tenant%resources)},

@@ -41,8 +41,8 @@ func Scale(b *lab.Bench) report.Section {
 			return values
 		})
 	})
-	curve("Rules, of which five match", "ns", []string{"match"}, append(steps(10, b.Size(200_000)-1, 10), b.Size(200_000)), func(n int) []float64 {
-		return []float64{prepareRules(n).matchTime(len(crowds)-1, len(hits)-1, cell)}
+	curve("Rules, of which five match", "ns", []string{"match"}, steps(10, b.Size(1_000_000), 10), func(n int) []float64 {
+		return []float64{compileRules(n).matchTime(len(crowds)-1, len(hits)-1, cell)}
 	})
 	curve("Nodes that share one key", "µs", []string{"exact: nodes and clients", "exact: Redis", "leased: nodes and clients", "leased: Redis"},
 		steps(1, b.Size(64), 2), func(n int) []float64 { return byNodes(b, server, n, cell) })
