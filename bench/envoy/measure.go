@@ -23,9 +23,13 @@ import (
 // callers are the numbers of callers that send requests without pause; the last is for saturation.
 var callers = []int{16, 64, 256}
 
+// turns is into how many turns a cell is divided, so that the contestants alternate more often: other users of the
+// processors slow down everything for some seconds.
+const turns = 4
+
 type bench struct {
 	*lab.Bench
-	cell    time.Duration       // of one repeat
+	cell    time.Duration       // of one turn
 	keys    map[string][]string // requests, by the name of a traffic
 	runners []runner
 }
@@ -37,7 +41,7 @@ type runner struct {
 
 // Measure runs the benchmark.
 func Measure(b *lab.Bench) report.Section {
-	e := &bench{Bench: b, cell: b.Cell(5 * time.Second), keys: map[string][]string{}}
+	e := &bench{Bench: b, cell: b.Cell(5*time.Second) / turns, keys: map[string][]string{}}
 	for _, t := range traffics {
 		e.keys[t.name] = t.requests(b.Size(100_000))
 	}
@@ -122,7 +126,7 @@ func (b *bench) atFullSpeed(t traffic) *report.Table {
 	}
 	table := report.NewTable(fmt.Sprintf("Every call %s, of %s keys; callers that ask again at once; processor time and latency with %d",
 		t.name, report.Figure(float64(len(b.keys[t.name]))), slices.Max(callers)), report.More.In("/s", names...), costs())
-	for range b.Repeat {
+	for range b.Repeat * turns {
 		for i, n := range callers {
 			for _, r := range b.runners {
 				b.Step("%s, %d callers: %s", t.name, n, r.name)
@@ -151,7 +155,7 @@ func (b *bench) atFixedInstants(t traffic, atSpeed *report.Table) *report.Table 
 	}
 	table := report.NewTable(fmt.Sprintf("Every call %s, of %s keys; %s/s at fixed instants; latency from the scheduled instant",
 		t.name, report.Figure(float64(len(b.keys[t.name]))), report.Figure(rate)), costs())
-	for range b.Repeat {
+	for range b.Repeat * turns {
 		for _, r := range b.runners {
 			b.Step("%s, %.0f/s: %s", t.name, rate, r.name)
 			_, spent := b.measure(r, t, lab.OpenLoop{PerSecond: rate, Duration: b.cell, Keys: b.keys[t.name]}.Run)
