@@ -28,28 +28,28 @@ const (
 	rememberOnce = 64  // in this many requests, so that keys that share an entry do not replace each other all the time
 )
 
-// words returns the words of a key's hash, and the key's entry if another key or none is there.
-func (h *hotKeys) words(key string) (low, high uint64, free *atomic.Pointer[hotKey]) {
+// words returns the words of a key's hash. If they were not remembered, it also returns the entry for the key.
+func (h *hotKeys) words(key string) (low, high uint64, entry *atomic.Pointer[hotKey]) {
 	if uint(len(key)-8) > maxHotKey-8 {
 		low, high = h.rule.Words(key)
 		return low, high, nil
 	}
 	const odd = 0x9e3779b97f4a7c15
 	end := key[len(key)-8:] // where the addresses and the ids of clients differ most
-	at := &h.recent[word(end)*odd>>(64-hotKeyBits)]
-	if hot := at.Load(); hot != nil && hot.key == key {
+	entry = &h.recent[word(end)*odd>>(64-hotKeyBits)]
+	if hot := entry.Load(); hot != nil && hot.key == key {
 		return hot.low, hot.high, nil
 	}
 	low, high = h.rule.Words(key)
-	return low, high, at
+	return low, high, entry
 }
 
 // word returns 8 bytes as a number.
 func word(s string) uint64 { return binary.LittleEndian.Uint64([]byte(s)) }
 
-// remember puts a hot key into its entry, once in a while. It copies the key, whose memory may be the caller's.
-func (h *hotKeys) remember(free *atomic.Pointer[hotKey], key string, low, high uint64, now algorithm.Instant) {
+// remember puts a hot key into its entry, in place of another, once in a while. It copies the key, whose memory may be the caller's.
+func (h *hotKeys) remember(entry *atomic.Pointer[hotKey], key string, low, high uint64, now algorithm.Instant) {
 	if now%rememberOnce == 0 {
-		free.Store(&hotKey{strings.Clone(key), low, high})
+		entry.Store(&hotKey{strings.Clone(key), low, high})
 	}
 }

@@ -29,19 +29,21 @@ func TestHotKeysAreHashed(t *testing.T) {
 			text[random.IntN(length)] = byte('a' + random.IntN(2))
 		}
 		key := unsafe.String(unsafe.SliceData(text), length)
-		low, high, free := keys.words(key)
+		low, high, entry := keys.words(key)
 		wantLow, wantHigh := rule.Words(key)
 		if low != wantLow || high != wantHigh {
 			t.Fatalf("the words of %q are %x %x, want %x %x", key, low, high, wantLow, wantHigh)
 		}
-		switch {
-		case free != nil:
-			missed++
-			keys.remember(free, key, low, high, algorithm.Instant(random.IntN(2)*rememberOnce))
-		case length < 8 || length > maxHotKey:
+		switch fits := length >= 8 && length <= maxHotKey; {
+		case !fits && entry != nil:
+			t.Fatalf("a key of %d bytes has an entry", length)
+		case !fits:
 			never++
-		default:
+		case entry == nil:
 			found++
+		default:
+			missed++
+			keys.remember(entry, key, low, high, algorithm.Instant(random.IntN(2)*rememberOnce))
 		}
 	}
 	if found < 1000 || missed < 1000 || never < 1000 {
@@ -79,19 +81,23 @@ func TestHotKeyIsRemembered(t *testing.T) {
 	if err := s.Take(t.Context(), &ticket, &out); err != nil { // several charges need slots that exist
 		t.Fatal(err)
 	}
-	for range 1_000_000 {
-		if _, _, free := one.keys.words(hot); free == nil {
-			break
+	remembers := func(keys *hotKeys, take func()) bool {
+		for range 1_000_000 {
+			if _, _, entry := keys.words(hot); entry == nil {
+				return true
+			}
+			take()
 		}
-		if _, _, err := one.Take(t.Context(), 0, hot, 0, 0); err != nil {
+		return false
+	}
+	if !remembers(&one.keys, func() {
+		if _, _, err := one.Take(t.Context(), 0, hot, 1, 0); err != nil {
 			t.Fatal(err)
 		}
+	}) {
+		t.Error("the hot key of one limit is not remembered")
 	}
-	for range 1_000_000 {
-		if _, _, free := several.keys.words(hot); free == nil {
-			return
-		}
-		several.Take(t.Context(), hot, 0)
+	if !remembers(&several.keys, func() { several.Take(t.Context(), hot, 1) }) {
+		t.Error("the hot key of several limits is not remembered")
 	}
-	t.Error("the hot key is not remembered")
 }

@@ -66,13 +66,13 @@ func (r *severalRule) decide(ctx context.Context, key string, cost int64, result
 		return 0, false, false
 	}
 	s := r.store
-	low, high, free := r.keys.words(key)
+	low, high, entry := r.keys.words(key)
 	first, number := keyOfWords(low, high, r.meters[0].Fingerprint, s.seed)
 	sh := &s.shards[number>>s.shift]
 	isHot := sh.fetch(first.place)
 	now = s.clock.now() // before the lock, for which others wait
-	if isHot && free != nil {
-		r.keys.remember(free, key, low, high, now)
+	if isHot && entry != nil {
+		r.keys.remember(entry, key, low, high, now)
 	}
 	var charges [maxSeveral]plainCharge
 	latest := algorithm.Instant(0)

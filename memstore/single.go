@@ -29,7 +29,7 @@ func (s *Store) Single(self storage.Store, rule storage.RuleHasher, m *algorithm
 // Take implements [storage.Single].
 func (r *singleRule) Take(ctx context.Context, now algorithm.Instant, key string, cost int64, maxDelay time.Duration) (algorithm.State, algorithm.FixedResult, error) {
 	s := r.store
-	low, high, free := r.keys.words(key)
+	low, high, entry := r.keys.words(key)
 	k, number := keyOfWords(low, high, r.meter.Fingerprint, s.seed)
 	sh := &s.shards[number>>s.shift]
 	isHot := sh.fetch(k.place) // the slot arrives while the clock is read and the lock is taken
@@ -42,8 +42,8 @@ func (r *singleRule) Take(ctx context.Context, now algorithm.Instant, key string
 	given := now != 0
 	if !given {
 		now = s.clock.now()
-		if isHot && free != nil {
-			r.keys.remember(free, key, low, high, now)
+		if isHot && entry != nil {
+			r.keys.remember(entry, key, low, high, now)
 		}
 	}
 	return sh.take(k, now, given, r.meter, cost, maxDelay)
