@@ -77,8 +77,8 @@ func (j *joinedFiles) parse(files []File) {
 		}
 		if root := f.source.root; root != nil {
 			root.Shift(lines)
-			if j.nodes += root.Count(); j.nodes > maxTogether {
-				j.tooMany(file, "values", maxTogether)
+			if j.nodes += root.Count(); j.nodes > maxNodesTogether {
+				j.tooMany(file, "values", maxNodesTogether)
 				return
 			}
 		}
@@ -89,7 +89,7 @@ func (j *joinedFiles) parse(files []File) {
 	j.source.text = text.String()
 }
 
-// tooMany reports the file with which all together have too many of something.
+// tooMany reports the file that exceeds what all files together may have.
 func (j *joinedFiles) tooMany(file File, what string, most int) {
 	j.own = append(j.own, Problem{Position: Position{File: file.Name}, Message: fmt.Sprintf("the files have more than %d %s together", most, what)})
 	j.parts = nil

@@ -102,7 +102,7 @@ func TestFilesAreBoundedTogether(t *testing.T) {
 func TestValuesOfFilesAreBoundedTogether(t *testing.T) {
 	files := []File{named("a.yaml", soundRules), named("b.yaml", "rules: [{name: two, key: [], limits: [1/s]}]\n")}
 	for room, fits := range map[int]bool{15: true, 14: false} { // they have 8 and 7 values
-		j := &joinedFiles{problemCollector: &problemCollector{ctx: t.Context(), source: &source{}}, nodes: maxTogether - room}
+		j := &joinedFiles{problemCollector: &problemCollector{ctx: t.Context(), source: &source{}}, nodes: maxNodesTogether - room}
 		j.parse(files)
 		if fits != (len(j.own) == 0) || !fits && !strings.HasPrefix(j.own.Error(), "b.yaml: the files have more than 20000000 values together") {
 			t.Errorf("room for %d values: %v", room, j.own)
@@ -112,22 +112,30 @@ func TestValuesOfFilesAreBoundedTogether(t *testing.T) {
 
 // What is too much only in all files together is an error. It must never be left out: the rules would then not apply.
 func TestBoundsHoldForAllFilesTogether(t *testing.T) {
-	lines := func(line string, n int) string {
-		var b strings.Builder
-		for i := range n {
-			fmt.Fprintf(&b, line, i)
-		}
-		return b.String()
-	}
 	const missing = "lists: {}\n" // has no rules, which is no error if another file has some
-	for name, test := range map[string]struct{ head, first, second, want string }{
-		"attributes": {"attributes:\n", lines("  a-%[1]d: {header: A%[1]d}\n", 200), lines("  b-%[1]d: {header: B%[1]d}\n", 57), "a.yaml:2:3: attributes has 257 items, must be from 0 to 256"},
-		"fields":     {"attributes:\n", lines("  a-%[1]d: {header: A%[1]d}\n", 256), lines("  b-%[1]d: {header: B%[1]d}\n", 256), "a.yaml:2:3: attributes has 512 items, must be from 0 to 256"},
-		"deny list":  {"lists:\n  deny:\n", lines("    - {user: u%d}\n", 60_000), lines("    - {user: v%d}\n", 40_001), "a.yaml:3:5: deny has 100001 items, must be from 0 to 100000"},
-		"allow list": {"lists:\n  allow:\n", lines("    - {user: u%d}\n", 60_000), lines("    - {user: v%d}\n", 40_001), "a.yaml:3:5: allow has 100001 items, must be from 0 to 100000"},
+	for name, test := range map[string]struct {
+		head, line string
+		counts     []int // of the files
+		want       string
+	}{
+		"attributes":           {"attributes:\n", "  a%d: {header: A}\n", []int{200, 57}, "0.yaml:2:3: attributes has 257 items, must be from 0 to 256"},
+		"fields of a mapping":  {"attributes:\n", "  a%d: {header: A}\n", []int{256, 256, 256, 256}, "0.yaml:2:3: attributes has 1001 items, must be from 0 to 256"},
+		"items of a deny list": {"lists:\n  deny:\n", "    - {user: u%d}\n", []int{60_000, 40_001}, "0.yaml:3:5: deny has 100001 items, must be from 0 to 100000"},
+		"an allow list":        {"lists:\n  allow:\n", "    - {user: u%d}\n", []int{60_000, 40_001}, "0.yaml:3:5: allow has 100001 items, must be from 0 to 100000"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files := []File{named("a.yaml", test.head+test.first), named("b.yaml", test.head+test.second), named("c.yaml", missing), named("d.yaml", soundRules)}
+			var files []File
+			lines := 0
+			for i, count := range test.counts {
+				var b strings.Builder
+				b.WriteString(test.head)
+				for range count {
+					fmt.Fprintf(&b, test.line, lines)
+					lines++
+				}
+				files = append(files, named(fmt.Sprintf("%d.yaml", i), b.String()))
+			}
+			files = append(files, named("empty.yaml", missing), named("sound.yaml", soundRules))
 			s, _, err := CompileFiles(files, Options{})
 			problems, ok := errors.AsType[Problems](err)
 			if !ok || s != nil || len(problems) != 1 || !strings.HasPrefix(problems[0].String(), test.want) {

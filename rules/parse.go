@@ -12,10 +12,10 @@ import (
 // Bounds of a document. A hundred thousand typical rules have about 1.6 million values. A million fit into several
 // files.
 const (
-	MaxDocument = 128 << 20  // bytes, of all files together
-	maxNodes    = 4_000_000  // values of a file: scalars, lists and mappings
-	maxTogether = 20_000_000 // values of all files together
-	maxDepth    = 32
+	MaxDocument      = 128 << 20  // bytes, of all files together
+	maxNodes         = 4_000_000  // values of a file: scalars, lists and mappings
+	maxNodesTogether = 20_000_000 // of all files together
+	maxDepth         = 32
 )
 
 // Parse reads a document written in YAML or JSON. name is the file name that problems show. An error is of type
