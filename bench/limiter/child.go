@@ -106,7 +106,7 @@ func (s *service) Run(r Run, result *RunResult) (err error) {
 		runtime.GC()
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(r.Procs))
-	// What other processes left in the caches is not part of a decision's cost: half of the time again, before.
+	// Warm the caches, which other contestants have used meanwhile, before measuring.
 	if *result, err = s.load(r, t, r.Duration/2); err == nil {
 		*result, err = s.load(r, t, r.Duration)
 	}

@@ -29,9 +29,9 @@ var memoryCells = []struct {
 	{"denied", limiter.Spent, limiter.Uniform},
 }
 
-// turns divides a cell of a pattern into turns, so that the contestants alternate more often: other users of the
-// processors slow down everything for tenths of a second. Only one hot key needs no time to come into the caches.
-func turns(p limiter.Pattern) int {
+// turnsOf returns into how many turns a cell of a pattern is divided, so that the contestants alternate more often:
+// other users of the processors slow down everything for tenths of a second. Only a hot key is in the caches at once.
+func turnsOf(p limiter.Pattern) int {
 	if p == limiter.Hot {
 		return 5
 	}
@@ -62,7 +62,7 @@ func Memory(b *lab.Bench) report.Section {
 					if cell.limit != limit {
 						continue
 					}
-					turns := turns(cell.pattern)
+					turns := turnsOf(cell.pattern)
 					for i := range turns * len(children) {
 						c := children[i%len(children)]
 						b.Step("%s: %s", name, c.Name)
