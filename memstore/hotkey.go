@@ -47,7 +47,8 @@ func (h *hotKeys) words(key string) (low, high uint64, entry *atomic.Pointer[hot
 // word returns 8 bytes as a number.
 func word(s string) uint64 { return binary.LittleEndian.Uint64([]byte(s)) }
 
-// remember puts a hot key into its entry, in place of another, once in a while. It copies the key, whose memory may be the caller's.
+// remember puts a hot key into its entry, in place of another, once in a while. It copies the key, whose memory may be
+// the caller's.
 func (h *hotKeys) remember(entry *atomic.Pointer[hotKey], key string, low, high uint64, now algorithm.Instant) {
 	if now%rememberOnce == 0 {
 		entry.Store(&hotKey{strings.Clone(key), low, high})
