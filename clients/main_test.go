@@ -2,7 +2,6 @@ package clients
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/child"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // patient is how long a test waits for what must come. None depends on how soon it does.
@@ -21,22 +21,11 @@ const patient = time.Minute
 // program is the path of the binary.
 var program string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "penstock-clients-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "penstock")
-	build := exec.Command("go", "build", "-o", program, "github.com/penstock-io/penstock/cmd/penstock")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, out)
-		return 1
-	}
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(nodetest.BuildAndRun(func(built string) int {
+		program = built
+		return m.Run()
+	}))
 }
 
 type object = map[string]any

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -20,9 +20,8 @@ const nextVersion = "999.0.0-next"
 func buildNext(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "penstock-next")
-	build := exec.Command("go", "build", "-ldflags", "-s -w -X github.com/penstock-io/penstock/internal/buildinfo.version="+nextVersion, "-o", path, "github.com/penstock-io/penstock/cmd/penstock")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", build, err, out)
+	if err := nodetest.Build(path, nil, "-ldflags", "-s -w -X github.com/penstock-io/penstock/internal/buildinfo.version="+nextVersion); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // patient is how long a test waits for what must come. None depends on how soon it does.
@@ -46,21 +48,11 @@ func build() error {
 	if err != nil {
 		return err
 	}
-	if strings.TrimSpace(string(cgo)) == "1" {
-		static := exec.Command("go", "build", "-o", program, "-ldflags", "-linkmode external -extldflags -static", command)
-		if static.Run() == nil {
-			return nil
-		} // not every system has C libraries to link in
+	if strings.TrimSpace(string(cgo)) == "1" && nodetest.Build(program, nil, "-ldflags", "-s -w -linkmode external -extldflags -static") == nil {
+		return nil // not every system has C libraries to link in
 	}
-	pure := exec.Command("go", "build", "-o", program, command)
-	pure.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := pure.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w: %s", pure, err, out)
-	}
-	return nil
+	return nodetest.Build(program, []string{"CGO_ENABLED=0"}, "-ldflags", "-s -w")
 }
-
-const command = "github.com/penstock-io/penstock/cmd/penstock"
 
 // long tells whether everything is built from scratch, which takes many minutes.
 func long() bool { return os.Getenv("PENSTOCK_TEST_LONG") != "" }
