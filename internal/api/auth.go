@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/onevalue"
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
@@ -168,7 +169,7 @@ func atMostOne(h http.Header, name string) (string, error) {
 	if n := len(h[name]); n > 1 {
 		return "", fmt.Errorf("%s is given %d times: let the proxy replace what its client sends", name, n)
 	}
-	return h.Get(name), nil
+	return onevalue.Trim(h.Get(name)), nil
 }
 
 // parseTarget parses a path with a query, or a whole URL.

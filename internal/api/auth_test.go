@@ -57,6 +57,24 @@ func TestAuth(t *testing.T) {
 	}
 }
 
+// Spaces around a header's value make no other client.
+func TestAuthTrimsValues(t *testing.T) {
+	h := newHandler(t, setup{now: at(someday), trusted: proxies})
+	for i, host := range []string{"shop.example", "shop.example", "shop.example"} {
+		w := send(t, h, forward("", "X-Forwarded-Uri", "", "X-Forwarded-Uri", []string{"/posts/7", "/posts/7 ", "\t/posts/7"}[i], "X-Forwarded-Method", "", "X-Forwarded-Method", []string{"POST", " POST", "POST\t"}[i],
+			"X-Forwarded-Host", "", "X-Forwarded-Host", host))
+		if want := map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[i == 0]; w.Code != want {
+			t.Errorf("request %d: %d, want %d", i, w.Code, want)
+		}
+	}
+	for i, user := range []string{"u1", " u1", "u1\t"} {
+		w := send(t, h, forward("", "X-Forwarded-Uri", "", "X-Forwarded-Uri", "/search", "X-User", user))
+		if got, want := field(w, "RateLimit"), fmt.Sprintf(`"search-per-user";r=%d`, 99-i); !strings.HasPrefix(got, want) {
+			t.Errorf("user %q: %s, want %s", user, got, want)
+		}
+	}
+}
+
 // The request is taken from the proxy's headers, whichever ones it uses.
 func TestAuthTakesTheRequestFromHeaders(t *testing.T) {
 	for _, headers := range [][]string{

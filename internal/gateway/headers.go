@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/penstock-io/penstock/internal/onevalue"
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
@@ -76,6 +77,11 @@ func (g *Gateway) screenHeader(x *exchange, h http.Header) *problem.Document {
 	g.dropListed(h)
 	for name, lines := range h {
 		what := g.meaningOf(name)
+		for _, line := range lines {
+			if onevalue.Trim(line) != line {
+				return problemOf(http.StatusBadRequest, "The header "+name+" has spaces around its value, or an empty continuation line.")
+			}
+		}
 		switch {
 		case what == ours, what == override, what == whence && !x.trusted, g.isAlias(name):
 			delete(h, name)

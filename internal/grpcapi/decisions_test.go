@@ -13,6 +13,17 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
+// Spaces around a value make no other client.
+func TestSpacesAroundValues(t *testing.T) {
+	client := newClient(t)
+	for i, user := range []string{"u1", " u1", "u1 ", "\tu1", "u1 \t", "u1", "u1", "u1", "u1", "u1", " u1"} {
+		v, err := client.Check(patient(t), &penstockv1.CheckRequest{Attributes: map[string]string{"path": " /search", "user": user}})
+		if err != nil || v.Allowed != (i < 10) {
+			t.Errorf("request %d, user %q: %v, %v", i, user, v, err)
+		}
+	}
+}
+
 // Of fifty concurrent checks exactly ten are allowed.
 func TestExactly(t *testing.T) {
 	client := newClient(t)

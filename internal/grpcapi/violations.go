@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/bounds"
+	"github.com/penstock-io/penstock/internal/onevalue"
 	"github.com/penstock-io/penstock/internal/wire"
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 	"github.com/penstock-io/penstock/storage"
@@ -101,7 +102,7 @@ func (m *fieldViolations) call(at string, r *penstockv1.CheckRequest, c *penstoc
 	if at != "" { // otherwise it is the whole message, which is already checked
 		m.known(at, r)
 	}
-	c.Domain, c.ID, c.Cost = r.Domain, r.Id, 1
+	c.Domain, c.ID, c.Cost = r.Domain, onevalue.Trim(r.Id), 1
 	m.length(memberPath(at, "domain"), r.Domain, 0, bounds.Domain)
 	m.length(memberPath(at, "id"), r.Id, 0, bounds.CallID)
 	if r.Cost != nil {
@@ -125,7 +126,7 @@ func (m *fieldViolations) attributes(at string, attributes map[string]string, c 
 			continue
 		}
 		m.length(fmt.Sprintf("%s[%q]", at, name), value, 0, bounds.AttributeValue)
-		c.Attributes = append(c.Attributes, penstock.Attribute{Name: name, Value: value})
+		c.Attributes = append(c.Attributes, penstock.Attribute{Name: name, Value: onevalue.Trim(value)})
 	}
 }
 

@@ -7,17 +7,28 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"strings"
 )
 
-// Header returns the value of a header, whose name must be in canonical form.
+// Trim returns a value without the spaces and tabs around it, which are no part of a value (RFC 9110, 5.5). net/http
+// leaves them: at the end after an empty continuation line, and on both sides over HTTP/2. Servers drop them, so values
+// that differ only in them must be one value.
+func Trim(value string) string {
+	if value == "" || value[0] > ' ' && value[len(value)-1] > ' ' {
+		return value
+	}
+	return textproto.TrimString(value)
+}
+
+// Header returns the value of a header, whose name must be in canonical form, without the spaces around it.
 func Header(h http.Header, name string) (value string, ok bool, err error) {
 	switch lines := h[name]; len(lines) {
 	case 0:
 		return "", false, nil
 	case 1:
-		return lines[0], true, nil
+		return Trim(lines[0]), true, nil
 	}
 	return "", false, fmt.Errorf("the header %s is sent more than once", name)
 }
@@ -74,7 +85,7 @@ func Cookie(req *http.Request, name string) (value string, ok bool, err error) {
 	if err != nil { // a less strict server may have read it
 		return "", false, fmt.Errorf("the cookie %s has an invalid value", name)
 	}
-	return cookie.Value, true, nil
+	return Trim(cookie.Value), true, nil
 }
 
 // countCookies returns how many cookies in a Cookie header have a name, and how many some servers may confuse with

@@ -20,7 +20,7 @@ func told(value string, ok bool, err error) string {
 }
 
 func TestHeader(t *testing.T) {
-	for want, lines := range map[string][]string{"none": nil, "=": {""}, "=a": {"a"}, "=a, b": {"a, b"}} {
+	for want, lines := range map[string][]string{"none": nil, "=": {""}, "=a": {"a"}, "=a, b": {"a, b"}, "=b": {" b"}, "=c": {"c "}, "=d e": {"\t d e \t"}} {
 		if got := told(Header(http.Header{"X-User": lines}, "X-User")); got != want {
 			t.Errorf("%q: %s, want %s", lines, got, want)
 		}
@@ -52,6 +52,9 @@ func TestCookie(t *testing.T) {
 		{"x=1; id=a; y=2", "=a"},
 		{"x=1;id=a;y=2", "=a"},
 		{`id="a b"`, "=a b"},
+		{"id= a", "=a"},
+		{"id=  a  ; x=1", "=a"},
+		{"id=\ta", refused}, // net/http does not read it
 		{"id =a", "=a"},
 		{"id", "="},
 		{"xid=b; id2=c; id=a", "=a"},

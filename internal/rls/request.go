@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/bounds"
+	"github.com/penstock-io/penstock/internal/onevalue"
 	"github.com/penstock-io/penstock/internal/wire"
 	"github.com/penstock-io/penstock/storage"
 )
@@ -128,7 +129,7 @@ func (d *Descriptor) identify(key string) {
 		if e.Name != key {
 			return false
 		}
-		if d.ID = e.Value; len(d.ID) > bounds.CallID {
+		if d.ID = onevalue.Trim(e.Value); len(d.ID) > bounds.CallID {
 			d.ID = fmt.Sprintf("%x", sha256.Sum256([]byte(d.ID)))
 		}
 		return true

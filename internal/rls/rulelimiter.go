@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/onevalue"
 )
 
 // An Engine decides requests, singly or several atomically. *engine.Engine is one.
@@ -159,7 +160,8 @@ func AttributeName(key string, nth int) string {
 	return key + "_" + strconv.Itoa(nth)
 }
 
-// attributesOf numbers entries with the same key, since a request cannot have an attribute twice.
+// attributesOf numbers entries with the same key, since a request cannot have an attribute twice. Values come from
+// headers as Envoy has them, which over HTTP/2 may be with spaces around them.
 func attributesOf(entries []penstock.Attribute) []penstock.Attribute {
 	entries = Countable(entries)
 	out := make([]penstock.Attribute, 0, len(entries))
@@ -167,6 +169,7 @@ func attributesOf(entries []penstock.Attribute) []penstock.Attribute {
 		if e.Name == "" {
 			continue
 		}
+		e.Value = onevalue.Trim(e.Value)
 		nth := 1
 		for k := range i {
 			if entries[k].Name == e.Name {

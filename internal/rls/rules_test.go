@@ -51,6 +51,12 @@ var ruleCases = []struct {
 		{ask("ten=1", "user=u", "ten=1"), "OK | OK ten 3/UNKNOWN 0 left for 10s | OK per-user 2/MINUTE 0 left for 1m0s | OK ten 3/UNKNOWN 0 left for 10s"},
 		{ask("bucket=1", "user=u"), "OVER_LIMIT | OK bucket 5/UNKNOWN 5 left for 0s | OVER_LIMIT per-user 2/MINUTE 0 left for 1m0s"},
 	}},
+	{"spaces around values", []step{
+		{ask("user= u"), "OK | OK per-user 2/MINUTE 1 left for 1m0s"},
+		{ask("user=u\t"), "OK | OK per-user 2/MINUTE 0 left for 1m0s"},
+		{ask("user=\t u  "), "OVER_LIMIT | OVER_LIMIT per-user 2/MINUTE 0 left for 1m0s"},
+		{ask("who= evil "), "OVER_LIMIT | OVER_LIMIT"},
+	}},
 	{"nothing applies", []step{
 		{ask("other=1"), "OK | OK"},
 		{&rlsv3.RateLimitRequest{Domain: "elsewhere", Descriptors: ask("user=u").Descriptors}, "OK | OK"},

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/bounds"
+	"github.com/penstock-io/penstock/internal/onevalue"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -139,7 +140,7 @@ func (p *parser) call(v value, at string, c *penstock.Call, reserve bool) {
 		{name: "domain", read: func(v value, at string) { c.Domain = p.text(v, at, 0, bounds.Domain) }},
 		{name: "attributes", required: true, read: func(v value, at string) { p.attributes(v, at, c) }},
 		{name: "cost", read: func(v value, at string) { c.Cost = p.integer(v, at, 0, algorithm.MaxCount) }},
-		{name: "id", read: func(v value, at string) { c.ID = p.text(v, at, 0, bounds.CallID) }},
+		{name: "id", read: func(v value, at string) { c.ID = onevalue.Trim(p.text(v, at, 0, bounds.CallID)) }},
 		{name: "max_delay_ms", read: func(v value, at string) { c.MaxDelay = p.milliseconds(v, at, 0, MaxDelay) }},
 	}
 	if reserve {
@@ -169,7 +170,7 @@ func (p *parser) attributes(v value, at string, c *penstock.Call) {
 			continue
 		}
 		c.Attributes = append(c.Attributes, penstock.Attribute{
-			Name: name, Value: p.text(member, memberPath(at, name), 0, bounds.AttributeValue),
+			Name: name, Value: onevalue.Trim(p.text(member, memberPath(at, name), 0, bounds.AttributeValue)),
 		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestParseReserve(t *testing.T) {
-	body := ` {"id":"r1", "domain": "mesh", "attributes" : {"user":"u\u0031","path":"/a\\b\"}{", "empty":"", "clef":"\ud834\udd1e"},
+	body := ` {"id":" r1\t", "domain": "mesh", "attributes" : {"user":" u\u0031\t ","path":"/a\\b\"}{", "empty":"", "clef":"\ud834\udd1e"},
 		"cost": 0, "max_delay_ms":250, "ttl_ms" : 60000 } `
 	var got penstock.Call
 	if err := ParseReserve([]byte(body), &got); err != nil {
