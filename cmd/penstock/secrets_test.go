@@ -126,7 +126,9 @@ func TestServerTellsNoSecrets(t *testing.T) {
 	database := filepath.Join(dir, "database")
 	nodetest.WriteFile(t, database, "postgres://user:"+canary+"@"+nowhere+"/db?connect_timeout=1")
 	nodetest.WriteFile(t, filepath.Join(dir, "rules.yaml"), attackRules)
-	for name, rules := range map[string][]string{"reachable": {"--rules", filepath.Join(dir, "rules.yaml")}, "unreachable": {"--database-file", database}} {
+	for name, rules := range map[string][]string{
+		"reachable": {"--rules", filepath.Join(dir, "rules.yaml")}, "unreachable": {"--database-file", database}, "published": {"--database", "sqlite:" + filepath.Join(dir, "rules.db")},
+	} {
 		t.Run(name, func(t *testing.T) {
 			var out nodetest.SyncBuffer
 			p, err := tryProcess(t, &out, append(append(slices.Clone(onFreePorts), "--data-dir", dir), rules...)...)
@@ -137,6 +139,9 @@ func TestServerTellsNoSecrets(t *testing.T) {
 					out.Write([]byte(body))
 				}
 				nodetest.Eventually(t, "the keys could not be fetched", func() bool { return strings.Contains(out.String(), "cannot fetch JWKS") })
+				if name == "published" {
+					nodetest.Eventually(t, "the rules could not be published", func() bool { return strings.Contains(out.String(), "cannot publish rules to Redis") })
+				}
 				_ = p.Process.Signal(syscall.SIGTERM)
 				<-p.exited
 			}

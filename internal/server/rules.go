@@ -185,7 +185,7 @@ func (s *Server) publish(service *ruleservice.Service) {
 	forbidden := false // since rules were published last
 	s.atEnd(inBackground(context.Background(), func(ctx context.Context) {
 		service.Run(ctx, ruleservice.Run{Interval: s.config.Rules.PollInterval, Changed: func(err error) {
-			log := s.log.With("to", service.Publisher)
+			log := s.log.With("to", service.Publisher.String()) // in JSON the value itself would show its password
 			switch {
 			case err == nil:
 				log.Info("rules published to Redis")
