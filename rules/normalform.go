@@ -43,6 +43,11 @@ func (c *compiler) normalForm(name string, p pattern.Value, at path, domain stri
 				suggest("write %v", ipform.Network(p.Network.Addr(), ipform.ClientBits)))
 		}
 	}
+	if trimmed := strings.Trim(p.Text, " \t"); trimmed != p.Text {
+		c.warn(at, complain("%.64q never matches: values have no spaces around them", p.Text).suggest("did you mean %.64q?", trimmed))
+	} else if c.doc.Attributes[name].Cookie != "" && strings.Contains(p.Text, " ") {
+		c.warn(at, complain("%.64q never matches: a space in a cookie is read as +", p.Text).suggest("did you mean %.64q?", strings.ReplaceAll(p.Text, " ", "+")))
+	}
 	if c.doc.Attributes[name].Certificate == attribute.Fingerprint {
 		if normal := strings.ToLower(strings.ReplaceAll(p.Text, ":", "")); normal != p.Text {
 			c.fail(at, complain("fingerprints are written in lower case, without colons").suggest("did you mean %.80s?", normal))

@@ -4,6 +4,7 @@
 package onevalue
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -67,8 +68,12 @@ func variableByte(c byte) byte {
 	return '_'
 }
 
-// Cookie returns the value of a cookie. It is an error if servers that ignore case, or that also accept commas and
-// spaces as separators, would find another one.
+// Cookie returns the value of a cookie, in one form for all spellings that servers read as one value: without spaces and
+// quotes around it, which Express and werkzeug remove, and with escapes decoded, as Express, Rack and PHP do. A space
+// within is written +, because Rack reads + as a space.
+//
+// It is an error if servers that ignore case, or that also accept commas and spaces as separators, or that turn names
+// into variables would find another cookie.
 func Cookie(req *http.Request, name string) (value string, ok bool, err error) {
 	found, alike := 0, 0
 	for _, line := range req.Header["Cookie"] {
@@ -85,7 +90,27 @@ func Cookie(req *http.Request, name string) (value string, ok bool, err error) {
 	if err != nil { // a less strict server may have read it
 		return "", false, fmt.Errorf("the cookie %s has an invalid value", name)
 	}
-	return Trim(cookie.Value), true, nil
+	return cookieForm(cookie.Value), true, nil
+}
+
+// cookieForm returns the one form of a value that has lost its quotes. An escape that is not valid stays, as in PHP.
+func cookieForm(value string) string {
+	value = Trim(value)
+	if strings.IndexByte(value, '%') >= 0 {
+		out := make([]byte, 0, len(value))
+		for i := 0; i < len(value); i++ {
+			c := value[i]
+			if c == '%' && i+2 < len(value) {
+				if decoded, err := hex.DecodeString(value[i+1 : i+3]); err == nil {
+					c = decoded[0]
+					i += 2
+				}
+			}
+			out = append(out, c)
+		}
+		value = string(out)
+	}
+	return strings.ReplaceAll(value, " ", "+")
 }
 
 // countCookies returns how many cookies in a Cookie header have a name, and how many some servers may confuse with
@@ -93,7 +118,7 @@ func Cookie(req *http.Request, name string) (value string, ok bool, err error) {
 func countCookies(line, name string) (found, alike int) {
 	const space = " \t\r\n"
 	for i := 0; i+len(name) <= len(line); i++ {
-		if line[i]|0x20 != name[0]|0x20 || !strings.EqualFold(line[i:i+len(name)], name) {
+		if !isSameVariable(line[i:i+len(name)], name) {
 			continue
 		}
 		before, after := strings.TrimRight(line[:i], space), strings.TrimLeft(line[i+len(name):], space)
@@ -146,6 +171,7 @@ func isSameParameter(key, name string) bool {
 	if key == name {
 		return true
 	}
+	key, _, _ = strings.Cut(strings.TrimLeft(key, " "), "\x00") // PHP drops the spaces, and ends a name at NUL
 	if !strings.Contains(name, "[") {
 		key, _, _ = strings.Cut(key, "[")
 	}
