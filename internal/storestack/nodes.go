@@ -40,6 +40,7 @@ func (s *Stack) beat(ctx context.Context, node, about string) (nodes int, peers 
 func (s *Stack) forgetCleared(ctx context.Context, forget func(storage.Subject, bool, penstock.Instant)) {
 	cleared, _ := s.Redis.Clearings(ctx) // if Redis fails, the heartbeat does too
 	for _, c := range cleared {
+		s.Denied.Forget(c.Subject)
 		forget(c.Subject, c.Lift, c.At)
 	}
 }
