@@ -15,8 +15,9 @@ FUZZTIME ?= 10s
 VERSION ?=
 # Further flags for every `go test`, e.g. GOTESTFLAGS=-v.
 GOTESTFLAGS ?=
-# A busy machine may need more than the default of ten minutes for a package.
-GOTEST = go test -timeout 30m
+# A busy machine may need more than the default of ten minutes for a package. Tests that run in parallel mostly wait, so
+# more of them run than there are processors.
+GOTEST = go test -timeout 30m -parallel 8
 
 # -modfile takes the tool from tools/go.mod and runs it here, so the root module never requires it.
 STATICCHECK = go tool -modfile=$(CURDIR)/tools/go.mod staticcheck

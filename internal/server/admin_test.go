@@ -27,6 +27,7 @@ func (n *node) askAdmin(method, path, body string, into any) int {
 
 // A rule is saved through the admin API and decides on every listener.
 func TestRulesAreSavedAtTheAdminDoor(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "")
 	document := "attributes: {user: {header: X-User}}\nrules: [{name: once, key: [user], limits: [{rate: 1/1d, algorithm: sliding_window_log}]}]\n"
 	body, err := json.Marshal(map[string]any{"document": document, "base": 1, "message": "once a day"})
@@ -48,6 +49,7 @@ func TestRulesAreSavedAtTheAdminDoor(t *testing.T) {
 }
 
 func TestViewerToken(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "admin: {viewer_token: 0123456789abcdef}")
 	n.check(`{"path": "/", "method": "GET", "ip": "192.0.2.1"}`)
 	viewer := []string{"Authorization", "Bearer 0123456789abcdef"}
@@ -74,6 +76,7 @@ func TestViewerToken(t *testing.T) {
 
 // Open streams do not keep the server from ending.
 func TestStreamsEndWithTheServer(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "")
 	r, err := http.NewRequestWithContext(t.Context(), "GET", n.url("admin", "/v1/events"), nil)
 	if err != nil {
@@ -103,6 +106,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 
 // Files of envoyproxy/ratelimit are shown as they are.
 func TestAdminDoorShowsEnvoyFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const text = "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 3}}]\n"
 	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600); err != nil {

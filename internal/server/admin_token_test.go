@@ -10,6 +10,7 @@ import (
 
 // A generated token is the same after a restart, printed once, and readable only by its owner.
 func TestMadeTokenIsKept(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := startNode(t, "data_dir: "+dir)
 	var greeting bytes.Buffer

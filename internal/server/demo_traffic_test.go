@@ -39,6 +39,7 @@ func TestDemoTrafficStaysHere(t *testing.T) {
 
 // Two minutes of demo traffic, on a virtual clock, produce every kind of verdict of the sample rules.
 func TestDemoCastShowsEverything(t *testing.T) {
+	t.Parallel()
 	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "sample.yaml", Data: sample}}, rules.Options{Secret: "secret"})
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,7 @@ func (n *node) rpc() *grpc.ClientConn {
 }
 
 func TestServesFilesOfEnvoy(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	write := func(text string) {
 		t.Helper()
@@ -77,6 +78,7 @@ func TestServesFilesOfEnvoy(t *testing.T) {
 }
 
 func TestServesEnvoyByRules(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(file, []byte("rules: [{name: one, match: {domain: mesh}, key: [user], limits: [1/1d]}]"), 0o600); err != nil {
 		t.Fatal(err)
@@ -90,6 +92,7 @@ func TestServesEnvoyByRules(t *testing.T) {
 // A long value is counted like any other. A request that cannot be counted is rejected, and the metrics and the
 // log report it, because Envoy may let such a request pass.
 func TestInvalidRequestsOfEnvoyAreCounted(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "limits.yaml"), []byte("domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]"), 0o600); err != nil {
 		t.Fatal(err)
@@ -123,6 +126,7 @@ func TestInvalidRequestsOfEnvoyAreCounted(t *testing.T) {
 
 // Health checks made for envoyproxy/ratelimit get the answers that they expect.
 func TestHealthcheck(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "")
 	if answer, body := n.get(n.url("http", "/healthcheck"), "Host", "probe.of.a.mesh"); answer.StatusCode != http.StatusOK || body != "OK" {
 		t.Errorf("%s %q", answer.Status, body)
@@ -135,6 +139,7 @@ func TestHealthcheck(t *testing.T) {
 
 // A file that is rejected while the server runs is visible wherever an operator looks.
 func TestRefusedFilesOfEnvoyAreVisible(t *testing.T) {
+	t.Parallel()
 	const token = "token-of-the-doctors-test"
 	dir := t.TempDir()
 	file := filepath.Join(dir, "limits.yaml")
@@ -165,6 +170,7 @@ func TestRefusedFilesOfEnvoyAreVisible(t *testing.T) {
 
 // Limits in files that are not read are reported.
 func TestIgnoredFilesOfEnvoy(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"limits.yaml", "config", ".hidden"} {
 		nodetest.WriteFile(t, filepath.Join(dir, name), "domain: mesh"+name)
@@ -180,6 +186,7 @@ func TestIgnoredFilesOfEnvoy(t *testing.T) {
 
 // Limits of the same name share a series: a scrape must not fail for them.
 func TestLimitsOfTheSameNameInMetrics(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), `
 domain: mesh

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/config"
@@ -28,6 +29,9 @@ type node struct {
 
 // impatient shortens the timeout of Redis, for tests in which it does not answer.
 func impatient(yaml string) string { return strings.Replace(yaml, "timeout: 20s", "timeout: 2s", 1) }
+
+// brief are intervals of background work that tests wait for.
+var brief = intervals{heartbeat: 50 * time.Millisecond, watch: 50 * time.Millisecond}
 
 // startNode runs a server on free ports until the test ends, with additional configuration.
 func startNode(t *testing.T, yaml string) *node {
@@ -54,7 +58,7 @@ func startNode(t *testing.T, yaml string) *node {
 func runNode(t *testing.T, c *config.Config) *node {
 	t.Helper()
 	n := &node{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: nodetest.Timeout}, log: &nodetest.SyncBuffer{}, done: make(chan error, 1)}
-	s, err := New(t.Context(), Options{Config: c, Log: slog.New(slog.NewJSONHandler(n.log, nil)), Build: admin.Build{Version: "1.2.3"}})
+	s, err := New(t.Context(), Options{Config: c, Log: slog.New(slog.NewJSONHandler(n.log, nil)), Build: admin.Build{Version: "1.2.3"}, intervals: brief})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,7 @@ func (*connections) HandleRPC(context.Context, stats.RPCStats)                  
 
 // Clients reconnect after some time, without an error.
 func TestConnectionAge(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "grpc: {max_connection_age: 50ms}")
 	var seen connections
 	conn, err := grpc.NewClient(n.endpoint("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(&seen))
@@ -47,6 +48,7 @@ func TestConnectionAge(t *testing.T) {
 
 // Reflection is off unless the operator enables it.
 func TestReflection(t *testing.T) {
+	t.Parallel()
 	for config, want := range map[string]codes.Code{"": codes.Unimplemented, "grpc: {reflection: true}": codes.OK} {
 		n := startNode(t, config)
 		conn, err := grpc.NewClient(n.endpoint("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -48,6 +48,7 @@ func TestStopWhileAccepting(t *testing.T) {
 
 // A start whose addresses are in use names all of them, and leaves no admin token that nobody has seen.
 func TestStartNamesEveryAddressInUse(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "rules: {file: "+nodetest.RulesFile(t, "rules: []")+"}\nlisten: {health: '127.0.0.1:0', metrics: '127.0.0.1:0'}")
 	c := *n.config
 	c.DataDir = t.TempDir()

@@ -17,7 +17,7 @@ import (
 // only node.
 func (s *Server) joinNodes(context.Context) (err error) {
 	say := &nodeReport{Server: s, name: cmp.Or(s.config.NodeName, storestack.NodeName()), at: s.started}
-	o := membership.Options{Self: say.now, Failed: func(err error) { s.log.Warn("cannot exchange node information", "error", err) }}
+	o := membership.Options{Self: say.now, Interval: s.intervals.heartbeat, Failed: func(err error) { s.log.Warn("cannot exchange node information", "error", err) }}
 	if s.config.HasRedis() && s.config.Nodes == 0 {
 		o.File = filepath.Join(s.config.DataDir, "nodes.last-seen")
 	}

@@ -2,7 +2,9 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,6 +37,7 @@ func (n *node) nodes() (names string, all map[string]admin.Node) {
 // Nodes on one Redis know each other by name, rules and quality. A node that ends disappears, and nothing that
 // others write there becomes a node.
 func TestNodesKnowEachOther(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	file := "rules: {file: " + nodetest.RulesFile(t, "rules: [{name: per-user, key: [user], limits: [5/1h]}]") + "}\n"
 	yaml := nodetest.OnRedis("single", redis.Addr)
@@ -102,6 +105,7 @@ func writeNonsense(t *testing.T, redis string) {
 
 // In memory there is one node, which has a name.
 func TestOneNodeInMemory(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "")
 	name := n.statusNow().Node
 	if names, all := n.nodes(); names != name || len(all) != 1 || !all[name].Self || all[name].About.Rules != "current" {
@@ -112,6 +116,7 @@ func TestOneNodeInMemory(t *testing.T) {
 // A reset or lifted ban on one node reaches the others too: when Redis becomes unavailable, no client is denied
 // for what was reset before.
 func TestResetReachesAllNodes(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	yaml := nodetest.OnRedis("single", redis.Addr) + "nodes: 2\nrules: {file: " + nodetest.RulesFile(t, `
 rules:
@@ -143,8 +148,8 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodetest.Eventually(t, "both nodes have asked what was reset", func() bool {
-		return nodetest.RedisCommand(t, redis.Addr, "ZCOUNT", "pen:nodes", strconv.Itoa(now+1), "+inf") == "2"
+	nodetest.Eventually(t, "both nodes have asked what was reset", func() bool { // less than a second before they say that they are alive
+		return nodetest.RedisCommand(t, redis.Addr, "ZCOUNT", "pen:nodes", strconv.Itoa(now+2), "+inf") == "2"
 	})
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
@@ -157,4 +162,25 @@ rules:
 			t.Errorf("%s of user %s: %s, want %s", what[0], what[1], got, want)
 		}
 	}
+}
+
+// A denial under a limit that counts all requests is cached for a minute, but not beyond a reset on another node.
+func TestResetEndsCachedDenials(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
+	yaml := nodetest.OnRedis("single", redistest.Start(t).Addr) + fmt.Sprintf("rules: {envoy_ratelimit: %q}\nlisten: {gateway: ''}", dir)
+	a, b := startNode(t, yaml), startNode(t, yaml)
+	for i, want := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusTooManyRequests} {
+		if got := b.asEnvoy("u"); got != want {
+			t.Errorf("request %d: %d, want %d", i, got, want)
+		}
+	}
+	if b.store.Denied.Stats().Hits != 1 {
+		t.Errorf("the last denial is not from the cache: %+v", b.store.Denied.Stats())
+	}
+	if code := a.askAdmin("POST", "/v1/keys/reset", `{"rule": "mesh.user", "attributes": {"user": "u"}}`, nil); code != http.StatusOK {
+		t.Fatalf("reset: status %d", code)
+	}
+	nodetest.Eventually(t, "the other node asks Redis again", func() bool { return b.asEnvoy("u") == http.StatusOK })
 }

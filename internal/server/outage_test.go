@@ -11,6 +11,7 @@ import (
 // A node continues from the last state in Redis, charges Redis afterwards with what it allowed, and reports how
 // much that was.
 func TestOutageIsCharged(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	yaml := nodetest.OnRedis("single", redis.Addr) + "nodes: 2\nrules: {file: " + nodetest.RulesFile(t, `
 rules:

@@ -31,6 +31,7 @@ func (n *node) metricsText() string {
 
 // Dashboards made for envoyproxy/ratelimit find their metrics, next to ours.
 func TestMetricsOfEnvoyRatelimit(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "limits.yaml")
 	nodetest.WriteFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 10}}, {key: op, value: w, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}]")
@@ -75,6 +76,7 @@ func TestMetricsOfEnvoyRatelimit(t *testing.T) {
 
 // Limits per second are counted in their own Redis; others are not.
 func TestRedisPerSecond(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}, {key: op, rate_limit: {unit: second, requests_per_unit: 1000}}]")
 	usual, perSecond := redistest.Start(t), redistest.Start(t)
@@ -113,6 +115,7 @@ func TestRedisPerSecond(t *testing.T) {
 
 // Operators find, reset and ban the keys of limits in files.
 func TestKeysOfEnvoyFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), `
 domain: mesh
@@ -170,6 +173,7 @@ descriptors:
 
 // The ports open when Redis has answered, or when the attempt has failed.
 func TestPortsOpenAfterRedis(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
 	redis := redistest.Start(t)

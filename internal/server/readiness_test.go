@@ -12,6 +12,7 @@ import (
 // A node that gets no requests notices that Redis has died or hangs, and every listener that serves /readyz
 // reports it.
 func TestIdleNodeNoticesDeadRedis(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	n := startNode(t, impatient(nodetest.OnRedis("single", redis.Addr))+"listen: {health: '127.0.0.1:0'}\nrules: {file: "+nodetest.RulesFile(t, "rules: []")+"}\n")
 	all := func(want string) func() bool {
@@ -47,6 +48,7 @@ func TestIdleNodeNoticesDeadRedis(t *testing.T) {
 
 // The health listener serves nothing else. Like the others, it reports when the node stops.
 func TestHealthListener(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "listen: {health: '127.0.0.1:0'}\n")
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/": 404, "/metrics": 404, "/v1/status": 404, "/v1/check": 404} {
 		if answer, _ := n.get(n.url("health", path)); answer.StatusCode != want {

@@ -30,6 +30,7 @@ func exactly(t *testing.T, want int, nodes ...*node) {
 }
 
 func TestNodesShareTheLimit(t *testing.T) {
+	t.Parallel()
 	file := nodetest.RulesFile(t, fmt.Sprintf(perUser, 20))
 	t.Run("single", func(t *testing.T) {
 		yaml := nodetest.OnRedis("single", redistest.Start(t).Addr) + "rules: {file: " + file + "}"
@@ -43,6 +44,7 @@ func TestNodesShareTheLimit(t *testing.T) {
 
 // A node starts without Redis, decides alone, and shares counters once Redis is available.
 func TestStartWithoutRedis(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
@@ -73,6 +75,7 @@ func TestStartWithoutRedis(t *testing.T) {
 
 // Rules go from the database of one node through Redis to another that has none.
 func TestRulesThroughRedis(t *testing.T) {
+	t.Parallel()
 	yaml := nodetest.OnRedis("single", redistest.Start(t).Addr)
 	first := startNode(t, yaml+"rules: {database: 'sqlite:"+filepath.Join(t.TempDir(), "rules.db")+"'}")
 	second := startNode(t, yaml+"rules: {redis: true}")
@@ -88,6 +91,7 @@ func TestRulesThroughRedis(t *testing.T) {
 
 // Redis is slower than the timeout of a decision: the rule's failure policy decides instead.
 func TestSilentRedis(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ rules:
 
 // A backtest of the gateway's replay log makes the same decisions, request by request.
 func TestReplayLog(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path, file := filepath.Join(dir, "replay.jsonl"), filepath.Join(dir, "rules.yaml")
 	if err := os.WriteFile(file, []byte(replayedRules), 0o600); err != nil {

@@ -46,6 +46,8 @@ type Server struct {
 	build   admin.Build
 	started time.Time
 
+	intervals intervals
+
 	store     *store
 	perSecond *storestack.Stack                          // for limits per second; nil: store has them
 	observe   func(*engine.Observation)                  // sees every decision
@@ -100,6 +102,14 @@ type Options struct {
 	Config *config.Config
 	Log    *slog.Logger
 	Build  admin.Build // version of the program
+
+	intervals intervals
+}
+
+// intervals are the times between two runs of background work. Zero is the default; tests shorten them.
+type intervals struct {
+	heartbeat time.Duration // exchange of node information
+	watch     time.Duration // probes of a working Redis
 }
 
 // ballast is never touched, so it takes no memory. But it counts as live, so the garbage collector waits until as
@@ -109,7 +119,7 @@ const ballast = 32 << 20
 
 // New returns a server that listens but does not answer yet. The context bounds the start.
 func New(ctx context.Context, o Options) (_ *Server, err error) {
-	s := &Server{config: o.Config, log: o.Log, build: o.Build, started: time.Now(), health: health.NewServer(), ballast: make([]byte, ballast)}
+	s := &Server{config: o.Config, log: o.Log, build: o.Build, started: time.Now(), intervals: o.intervals, health: health.NewServer(), ballast: make([]byte, ballast)}
 	defer func() {
 		if err != nil {
 			s.Close()

@@ -23,6 +23,7 @@ import (
 )
 
 func TestGatewayEndsIn429(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "")
 	var answer *http.Response
 	var body string
@@ -47,6 +48,7 @@ func TestGatewayEndsIn429(t *testing.T) {
 }
 
 func TestGatewayAdmitsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
 	for _, simultaneous := range []int{50, 100} {
 		n := startNode(t, "")
 		passed := nodetest.Together(simultaneous, func(int) bool {
@@ -66,6 +68,7 @@ rules: [{name: per-user, key: [user], limits: [{rate: %d/1h, algorithm: sliding_
 
 // Every listener charges the same counter.
 func TestDoorsShareTheLimit(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 30))+"}")
 	rpc, err := grpcclient.New(n.endpoint("grpc").listener.Addr().String(), grpcclient.Options{
 		Timeout: nodetest.Timeout, Dial: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
@@ -95,6 +98,7 @@ func TestDoorsShareTheLimit(t *testing.T) {
 }
 
 func TestForwardAuth(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "trusted_proxies: [127.0.0.1]")
 	for i := range 11 {
 		want := http.StatusOK
@@ -111,6 +115,7 @@ func TestForwardAuth(t *testing.T) {
 
 // Rules can identify clients by the claims of a verified token.
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	const secret = "0123456789abcdef0123456789abcdef"
 	file := nodetest.RulesFile(t, "attributes: {user: {claim: sub}}\nrules: [{name: per-user, key: [user], limits: [{rate: 1/1h, algorithm: sliding_window_log}]}]")
 	n := startNode(t, "jwt: {secret: "+secret+"}\nrules: {file: "+file+"}")
@@ -135,6 +140,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestAdminDoor(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "")
 	for _, row := range []struct {
 		path   string
@@ -162,6 +168,7 @@ func TestAdminDoor(t *testing.T) {
 }
 
 func TestAdminDoorOverTLS(t *testing.T) {
+	t.Parallel()
 	other := httptest.NewTLSServer(nil)
 	defer other.Close()
 	own := other.TLS.Certificates[0]
@@ -186,6 +193,7 @@ func TestAdminDoorOverTLS(t *testing.T) {
 
 // A request in flight is answered, the admin API meanwhile reports not ready, and the server ends cleanly.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		close(arrived)
@@ -215,6 +223,7 @@ func TestDrain(t *testing.T) {
 
 // Rules change under load, and no request fails.
 func TestRulesChangeUnderTraffic(t *testing.T) {
+	t.Parallel()
 	file := nodetest.RulesFile(t, fmt.Sprintf(perUser, 1))
 	n := startNode(t, "rules: {file: "+file+"}")
 	first := n.statusNow().Rules.Checksum

@@ -17,6 +17,7 @@ import (
 )
 
 func TestStartFromLastGoodRules(t *testing.T) {
+	t.Parallel()
 	file, dir := nodetest.RulesFile(t, fmt.Sprintf(perUser, 1)), t.TempDir()
 	yaml := "data_dir: " + dir + "\nrules: {file: " + file + "}"
 	n := startNode(t, yaml)
@@ -42,6 +43,7 @@ func TestStartFromLastGoodRules(t *testing.T) {
 
 // The copy that another file has left in data_dir does not hide a misspelt name.
 func TestStartWithAnotherFile(t *testing.T) {
+	t.Parallel()
 	file, dir := nodetest.RulesFile(t, fmt.Sprintf(perUser, 1)), t.TempDir()
 	n := startNode(t, "data_dir: "+dir+"\nrules: {file: "+file+"}")
 	n.stop()
@@ -87,6 +89,7 @@ func TestOriginNames(t *testing.T) {
 
 // The log warns if nothing is limited, and says where the rules should be.
 func TestStartWarnsOfNoRules(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, "rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 1))+"}")
 	const warning = `"level":"WARN","msg":"no rules: every request is allowed"`
 	if log := n.log.String(); strings.Contains(log, warning) {
@@ -112,6 +115,7 @@ func TestStartWarnsOfNoRules(t *testing.T) {
 
 // The start warns about a queue that takes longer than the gateway holds requests.
 func TestStartWarnsOfAShortDelay(t *testing.T) {
+	t.Parallel()
 	file := nodetest.RulesFile(t, "rules: [{name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}]")
 	for delay, warns := range map[string]bool{"0s": false, "30s": true, "90s": false} {
 		n := startNode(t, "rules: {file: "+file+"}\ngateway: {max_delay: "+delay+"}")
@@ -133,6 +137,7 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 func TestStartFails(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, change := range map[string]func(*config.Config){
 		"no rules":          func(c *config.Config) { c.Rules.File = filepath.Join(dir, "nowhere.yaml") },

@@ -19,7 +19,7 @@ type store struct {
 
 func (s *Server) openStore(context.Context) error {
 	o := storestack.Options{
-		Memory: memstore.Options{MaxBytes: int64(s.config.Store.Memory.MaxBytes)}, Log: s.log,
+		Memory: memstore.Options{MaxBytes: int64(s.config.Store.Memory.MaxBytes)}, Log: s.log, Watch: s.intervals.watch,
 		Observer: s.metrics.ObserveStore(s.tracer()), Changed: s.circuitChanged,
 	}
 	if s.config.HasRedis() {

@@ -14,6 +14,7 @@ import (
 
 // Whatever happens to Redis, every request is answered, and Redis decides again when it can.
 func TestRedisComesAndGoes(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	yaml := strings.Replace(nodetest.OnRedis("single", redis.Addr), "timeout: 20s", "timeout: 50ms", 1)
 	n := startNode(t, yaml+"rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 100_000))+"}")
@@ -63,6 +64,7 @@ func TestRedisComesAndGoes(t *testing.T) {
 
 // A node that loses Redis continues from what it has allowed.
 func TestGoesOnWithoutRedis(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	n := startNode(t, nodetest.OnRedis("single", redis.Addr)+"rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 5))+"}")
 	nodetest.Eventually(t, "the node is connected to Redis", func() bool { return n.statusNow().Store.Connected })
@@ -83,6 +85,7 @@ func TestGoesOnWithoutRedis(t *testing.T) {
 
 // Nodes learn how many there are, keep the number for a start without Redis, and divide limits by it.
 func TestNodesAreLearned(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	file := nodetest.RulesFile(t, "rules: [{name: per-user, key: [user], on_store_error: {local: divided}, limits: [{rate: 10/1h, algorithm: sliding_window_log}]}]")
 	yaml := nodetest.OnRedis("single", redis.Addr) + "rules: {file: " + file + "}\n"

@@ -20,6 +20,7 @@ import (
 
 // Envoy does not always announce HTTP/2 by ALPN.
 func TestGRPCOverTLSWithoutALPN(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t)
 	own := ca.Issue(t, "localhost")
 	n := startNode(t, fmt.Sprintf("grpc: {tls: {certificate: %q, key: %q}}", own.Certificate, own.Key))
@@ -42,6 +43,7 @@ func TestGRPCOverTLSWithoutALPN(t *testing.T) {
 
 // A renewed certificate is used without a restart; one that cannot be used is counted, and the old one stays.
 func TestCertificatesAreReadAgain(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t)
 	pairs := map[string]*certtest.Pair{}
 	for _, name := range []string{"grpc", "admin", "gateway"} {

@@ -9,6 +9,7 @@ import (
 
 // As docs/reference/redis.md says, every key expires except the published rules.
 func TestAllKeysButRulesExpire(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	n := startNode(t, nodetest.OnRedis("single", redis.Addr)) // the demo's rules, in a database
 	nodetest.Eventually(t, "Redis connected", func() bool { return n.check(`{"path": "/api/v1/chat", "fingerprint": "f"}`).Quality == "exact" })

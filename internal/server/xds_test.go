@@ -21,6 +21,7 @@ func perUserByXDS(unit configv3.RateLimitUnit, requests uint32) *configv3.RateLi
 
 // A rejected push shows in the status and the metrics, and the earlier limits stay.
 func TestRefusedPushIsVisible(t *testing.T) {
+	t.Parallel()
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	m.Push("default", "1", perUserByXDS(configv3.RateLimitUnit_DAY, 1))
 	source := fmt.Sprintf("rules: {xds: {server: %q}}\nadmin: {token: token-of-the-doctors-test}\n", m.Address)

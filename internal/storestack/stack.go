@@ -1,6 +1,7 @@
 package storestack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -25,6 +26,8 @@ type Options struct {
 
 	// Changed is called when the circuit breaker closes or opens, and why it opened; may be nil.
 	Changed func(now breaker.State, cause error)
+
+	Watch time.Duration // between two probes of a working Redis; default 1 s
 
 	Log *slog.Logger
 }
@@ -52,8 +55,7 @@ type Stack struct {
 // admit what other nodes have already counted. A first probe that is under way then is waited for.
 const patience = time.Second
 
-// watchInterval is the time between two probes of a working Redis, so that an idle node notices a failure
-// within seconds.
+// watchInterval is the default of Options.Watch, so that an idle node notices a failure within seconds.
 const watchInterval = time.Second
 
 // Open returns at once, even if Redis cannot be reached: it is then probed until it can.
@@ -104,7 +106,7 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 	})
 	s.Breaker, err = breaker.New(breaker.Options{
 		Store: s.Redis, Probe: s.probe, Judge: o.severity, Down: errNotProbed,
-		Observer: o.Observer, Watch: watchInterval, Patience: max(time.Second, o.Redis.Timeout),
+		Observer: o.Observer, Watch: cmp.Or(o.Watch, watchInterval), Patience: max(time.Second, o.Redis.Timeout),
 		Zones: o.Redis.Mode.Zones(), ZoneOf: o.Redis.Mode.ZoneOf,
 		OnChange: func(now breaker.State, cause error) {
 			if o.Changed != nil && !errors.Is(cause, errNotProbed) {
