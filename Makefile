@@ -146,6 +146,15 @@ bench-readme: ## write the benchmark tables of the README and the docs from benc
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@scripts/fuzz $(FUZZTIME)
 
+# The packages of `make mutants`, and the mutants of each; MUTATE takes further flags, such as -seed 2.
+PKG ?= ./algorithm ./httplimit ./engine ./rules ./memstore ./internal/http1 ./redisstore
+N ?= 150
+
+.PHONY: mutants
+mutants: ## change PKG in N places, one at a time, and list the changes that its tests do not notice; hours, resumable
+	@go -C tools build -o ../bin/mutate ./mutate
+	@bin/mutate -n $(N) $(MUTATE) $(PKG)
+
 .PHONY: clean
 clean: ## remove what builds and tests leave behind
 	rm -rf bin dist *.test *.out *.prof
