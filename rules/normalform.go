@@ -43,16 +43,31 @@ func (c *compiler) normalForm(name string, p pattern.Value, at path, domain stri
 				suggest("write %v", ipform.Network(p.Network.Addr(), ipform.ClientBits)))
 		}
 	}
-	if trimmed := strings.Trim(p.Text, " \t"); trimmed != p.Text {
-		c.warn(at, complain("%.64q never matches: values have no spaces around them", p.Text).suggest("did you mean %.64q?", trimmed))
-	} else if c.doc.Attributes[name].Cookie != "" && strings.Contains(p.Text, " ") {
-		c.warn(at, complain("%.64q never matches: a space in a cookie is read as +", p.Text).suggest("did you mean %.64q?", strings.ReplaceAll(p.Text, " ", "+")))
+	c.sourceForm(name, p, at)
+}
+
+// sourceForm is normalForm for an attribute by where it comes from.
+func (c *compiler) sourceForm(name string, p pattern.Value, at path) {
+	from := c.doc.Attributes[name]
+	if problem := checkSpaces(p.Text, from.Cookie != ""); problem != nil {
+		c.warn(at, problem)
 	}
-	if c.doc.Attributes[name].Certificate == attribute.Fingerprint {
+	if from.Certificate == attribute.Fingerprint {
 		if normal := strings.ToLower(strings.ReplaceAll(p.Text, ":", "")); normal != p.Text {
 			c.fail(at, complain("fingerprints are written in lower case, without colons").suggest("did you mean %.80s?", normal))
 		}
 	}
+}
+
+// checkSpaces returns why no value is equal to a text with spaces. Package onevalue defines the form of values.
+func checkSpaces(text string, ofCookie bool) *valueProblem {
+	if trimmed := strings.Trim(text, " \t"); trimmed != text {
+		return complain("%.64q never matches: values have no spaces around them", text).suggest("did you mean %.64q?", trimmed)
+	}
+	if ofCookie && strings.Contains(text, " ") {
+		return complain("%.64q never matches: a space in a cookie is read as +", text).suggest("did you mean %.64q?", strings.ReplaceAll(text, " ", "+"))
+	}
+	return nil
 }
 
 // checkHost returns what is wrong with a pattern for hosts. urlform.Host defines the form in which requests have them.

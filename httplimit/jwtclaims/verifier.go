@@ -46,7 +46,9 @@ type Options struct {
 	Cookie string
 
 	// Reject refuses requests whose token is not valid. Otherwise they are taken as if they had
-	// none, and rules limit them as they do anonymous ones.
+	// none: rules that need a claim do not apply to them. So without Reject each such rule needs
+	// another one for anonymous requests. In both cases a request is refused whose token is in another
+	// form than the strict one, because servers disagree on whether they accept it.
 	Reject bool
 
 	// OnError gets what goes wrong when keys are fetched.
@@ -177,6 +179,9 @@ func (v *Verifier) Claims(req *http.Request) (httplimit.Claims, error) {
 	if token == "" {
 		return nil, nil
 	}
+	if len(token) > maxToken && isToken(token) { // a server with a larger bound might believe it
+		return nil, &httplimit.RequestError{Status: http.StatusRequestHeaderFieldsTooLarge, Detail: fmt.Sprintf("the token has %d bytes; at most %d", len(token), maxToken)}
+	}
 	found, err := v.verify(token)
 	switch {
 	case err == nil:
@@ -200,11 +205,13 @@ func (v *Verifier) verify(token string) (claims, error) {
 
 // token returns the request's token, "" if it has none.
 func (v *Verifier) token(req *http.Request) (string, error) {
-	if v.options.Cookie != "" {
-		value, _, err := onevalue.Cookie(req, v.options.Cookie)
+	if name := v.options.Cookie; name != "" {
+		value, _, err := onevalue.Cookie(req, name)
+		if err == nil && !isToken(value) && holdsToken(value) {
+			err = fmt.Errorf("the cookie %s holds a token and something else; it must be the token alone", name)
+		}
 		return value, err
 	}
-	alone := v.options.Header != ""
 	header := http.CanonicalHeaderKey(cmp.Or(v.options.Header, "Authorization"))
 	text, _, err := onevalue.Header(req.Header, header)
 	if err == nil {
@@ -213,13 +220,14 @@ func (v *Verifier) token(req *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text = strings.TrimSpace(text)
-	scheme, token, ok := strings.Cut(text, " ")
-	switch {
-	case ok && strings.EqualFold(scheme, "Bearer"):
-		return strings.TrimSpace(token), nil
-	case alone:
-		return text, nil
+	token := ""
+	if scheme, rest, ok := strings.Cut(text, " "); ok && strings.EqualFold(scheme, "Bearer") {
+		token = strings.TrimLeft(rest, " ")
+	} else if v.options.Header != "" {
+		token = text
 	}
-	return "", nil
+	if !isToken(token) && holdsToken(text) {
+		return "", fmt.Errorf("the header %s holds a token that is not written as Bearer, a space and the token", header)
+	}
+	return token, nil
 }

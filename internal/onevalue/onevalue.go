@@ -68,9 +68,9 @@ func variableByte(c byte) byte {
 	return '_'
 }
 
-// Cookie returns the value of a cookie, in one form for all spellings that servers read as one value: without spaces and
-// quotes around it, which Express and werkzeug remove, and with escapes decoded, as Express, Rack and PHP do. A space
-// within is written +, because Rack reads + as a space.
+// Cookie returns the value of a cookie, in one form for all spellings that servers read as one value: without spaces
+// and quotes around it, which Express and werkzeug remove, and with escapes decoded, as Express, Rack and PHP do. A
+// space within is written +, because Rack reads + as a space.
 //
 // It is an error if servers that ignore case, or that also accept commas and spaces as separators, or that turn names
 // into variables would find another cookie.
