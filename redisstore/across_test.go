@@ -92,6 +92,7 @@ func summary(o *storage.Outcome) string {
 }
 
 func TestAcrossSlots(t *testing.T) {
+	t.Parallel()
 	_, stores := clusterOf3(t, 1)
 	steps := 3000
 	if testing.Short() {
@@ -105,6 +106,7 @@ func TestAcrossSlots(t *testing.T) {
 
 // A store that does not undo, or undoes only a part, fails the check.
 func TestAcrossSlotsSabotaged(t *testing.T) {
+	t.Parallel()
 	_, stores := clusterOf3(t, 1)
 	script := redisstore.AmendScriptText()
 	for name, broken := range map[string]string{
@@ -128,6 +130,7 @@ func TestAcrossSlotsSabotaged(t *testing.T) {
 // Clients on several nodes compete for subjects in different slots. No limit is exceeded, and in the end
 // exactly what passed is charged.
 func TestAcrossSlotsExactly(t *testing.T) {
+	t.Parallel()
 	_, stores := clusterOf3(t, 3)
 	for trial := range 30 {
 		wide := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 20, Window: algorithm.MaxWindow}.MustCompile()
@@ -157,6 +160,7 @@ func TestAcrossSlotsExactly(t *testing.T) {
 // If a slot does not answer, the request fails. What the other slots were charged is returned, and so is
 // what the silent one was charged, once it answers.
 func TestAcrossSlotsFault(t *testing.T) {
+	t.Parallel()
 	cluster, stores := clusterOf3(t, 1)
 	m := spacious()
 	for round := range 6 {

@@ -89,6 +89,7 @@ func TestBeat(t *testing.T) {
 
 // On a cluster the names and descriptions are in one slot, and so on one server.
 func TestBeatOnCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	for _, addr := range cluster.Addrs {
 		grant(t, addr, aclCommands+" "+aclCluster)

@@ -13,6 +13,7 @@ import (
 
 // Every store on the same Redis receives resets and lifted bans, once each, with the minimum permissions.
 func TestClearings(t *testing.T) {
+	t.Parallel()
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store, other := open(t, o), open(t, o)
 		clearings := func() []redisstore.ClearEvent {
@@ -63,6 +64,7 @@ func TestClearings(t *testing.T) {
 
 // Announcements expire, and at most as many are kept as a node reads.
 func TestClearingsAreBounded(t *testing.T) {
+	t.Parallel()
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)
 		reset := func(n byte) {

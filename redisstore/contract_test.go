@@ -58,6 +58,7 @@ func nodes(t testing.TB, n int, o redisstore.Options) []storage.Store {
 }
 
 func TestContractSingle(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	grant(t, server.Addr, aclCommands)
 	storetest.Run(t, func(t testing.TB, n int) []storage.Store {
@@ -67,9 +68,7 @@ func TestContractSingle(t *testing.T) {
 }
 
 func TestContractCluster(t *testing.T) {
-	if os.Getenv("PENSTOCK_TEST_TWIN_STEPS") == "" && os.Getenv("PENSTOCK_TEST_LONG") == "" && !testing.Short() {
-		t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "50000") // the script is the same as on a single server
-	}
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	for _, addr := range cluster.Addrs {
 		grant(t, addr, aclCommands+" "+aclCluster)
@@ -77,6 +76,9 @@ func TestContractCluster(t *testing.T) {
 	suite := storetest.Suite{OneSubject: true, Open: func(t testing.TB, n int) []storage.Store {
 		return nodes(t, n, redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster})
 	}}
+	if os.Getenv("PENSTOCK_TEST_LONG") != "1" {
+		suite.TwinSteps = 10_000 // the script is the same as on a single server
+	}
 	suite.Run(t)
 	for _, addr := range cluster.Addrs {
 		everyKeyExpires(t, addr)

@@ -14,6 +14,7 @@ import (
 // A request that times out has had its full time: neither the deadline of a request on the same connection
 // nor that of one that makes a connection for others ends it.
 func TestNoRequestFailsBeforeItsTime(t *testing.T) {
+	t.Parallel()
 	const timeout = 300 * time.Millisecond
 	for _, test := range []struct {
 		mode redisstore.Mode

@@ -213,6 +213,7 @@ func TestLostReplyOfASettlement(t *testing.T) {
 
 // Whatever is asked of a silent server, the caller returns by its deadline or the store's.
 func TestSilentServerForOperators(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	patient := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: time.Minute})
 	hasty := dialHasty(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: 100 * time.Millisecond})

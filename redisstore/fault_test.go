@@ -100,6 +100,7 @@ func TestKillAndRestart(t *testing.T) {
 
 // A server that accepts and never answers: callers return by their own deadline or the store's.
 func TestSilentServer(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	m := spacious()
 	patient := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: time.Minute})

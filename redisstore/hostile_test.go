@@ -79,6 +79,7 @@ func foreigners(kind algorithm.Kind) []foreignValue {
 
 // Under every kind of key, any value that we did not write is an error for the ticket and is unchanged.
 func TestForeignValues(t *testing.T) {
+	t.Parallel()
 	server, store := serve(t)
 	for _, m := range eachKind(time.Hour) {
 		for i, f := range foreigners(m.Kind) {

@@ -137,6 +137,7 @@ func TestTimeoutIsOfTheCall(t *testing.T) {
 
 // On a cluster, the master that a ping reaches answers it, and the ping fails if that master does.
 func TestPingOnACluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 2)
 	store := dial(t, redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster})
 	for range 20 {

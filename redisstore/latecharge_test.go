@@ -245,6 +245,7 @@ func lateForeign(store *redisstore.Store, addr string) error {
 }
 
 func TestLateCharges(t *testing.T) {
+	t.Parallel()
 	server, store := serve(t)
 	if err := checkLate(store, server.Addr); err != nil {
 		t.Error(err)

@@ -14,6 +14,7 @@ import (
 
 // Most writes do not set the expiry of their key. It is late enough for every slot anyway.
 func TestKeysLiveLongEnough(t *testing.T) {
+	t.Parallel()
 	p := newTwoPaths(t)
 	p.real = true
 	seen, err := p.compare(takeScript.text, 3, 4000)

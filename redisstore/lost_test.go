@@ -198,6 +198,7 @@ func TestLostTickets(t *testing.T) {
 }
 
 func TestLostTicketsCluster(t *testing.T) {
+	t.Parallel()
 	_, stores := clusterOf3(t, 1)
 	for range 9 { // several masters
 		for _, late := range []bool{false, true} {

@@ -18,11 +18,13 @@ import (
 // arrangements runs a test on a server and on a cluster, with the minimum permissions.
 func arrangements(t *testing.T, test func(t *testing.T, addrs []string, o redisstore.Options)) {
 	t.Run("single", func(t *testing.T) {
+		t.Parallel()
 		server := redistest.Start(t)
 		grant(t, server.Addr, aclCommands)
 		test(t, []string{server.Addr}, redisstore.Options{Addresses: []string{server.Addr}})
 	})
 	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
 		cluster := redistest.StartCluster(t, 3)
 		for _, addr := range cluster.Addrs {
 			grant(t, addr, aclCommands+" "+aclCluster)
@@ -63,6 +65,7 @@ func list(t *testing.T, store *redisstore.Store, tag storage.RuleTag, about int,
 
 // A listing contains every subject of the rule, whatever state it has, and no other.
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		for i, prefix := range []string{"pen:", `pen:*?[a-z]^\-]:`, "pen:[", "pen:x*"} {
 			o.KeyPrefix = prefix
@@ -120,6 +123,7 @@ func TestKeys(t *testing.T) {
 
 // A subject that lives throughout the listing is listed, although others come and go.
 func TestKeysWhileOthersComeAndGo(t *testing.T) {
+	t.Parallel()
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)
 		rule := hasher.Rule("test", "busy", "user")
@@ -164,6 +168,7 @@ func TestKeysWhileOthersComeAndGo(t *testing.T) {
 }
 
 func TestKeysOfWrongRequests(t *testing.T) {
+	t.Parallel()
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)
 		for _, cursor := range []string{"garbage", "1", "/", "/-1", "/x", "host:1/", "host:1/1.5", "/18446744073709551616"} {
@@ -185,6 +190,7 @@ func TestKeysOfWrongRequests(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
+	t.Parallel()
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)
 		for n := range 50 {
@@ -197,6 +203,7 @@ func TestSize(t *testing.T) {
 }
 
 func TestReservations(t *testing.T) {
+	t.Parallel()
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)
 		const many = 2500 // more than a page
@@ -271,6 +278,7 @@ func TestReservations(t *testing.T) {
 
 // A reset forgets what it names and nothing else.
 func TestReset(t *testing.T) {
+	t.Parallel()
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)
 		named := returnable(eachKind(time.Hour))

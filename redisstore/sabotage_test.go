@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -152,10 +151,8 @@ func (r *recorder) ChargeLate(ctx context.Context, c *storage.LateCharge) (err e
 
 // twinTraces returns the traces of the contract's twin test, played against the model itself.
 func twinTraces(t *testing.T, steps int, seed int) []trace {
-	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", strconv.Itoa(steps))
-	t.Setenv("PENSTOCK_TEST_SEED", strconv.Itoa(seed))
 	r := &recorder{Model: storetest.NewModel()}
-	t.Run("record", storetest.Suite{Open: func(_ testing.TB, n int) []storage.Store {
+	t.Run("record", storetest.Suite{TwinSteps: steps, Seed: seed, Open: func(_ testing.TB, n int) []storage.Store {
 		return slices.Repeat([]storage.Store{r}, n)
 	}}.Twin)
 	return r.whole.split()

@@ -13,6 +13,7 @@ import (
 
 // With Sentinel a store finds the master, decides exactly, and follows a failover.
 func TestSentinel(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	for _, server := range sentinel.Servers {
 		grant(t, server.Addr, aclCommands+" "+aclSentinel)

@@ -19,6 +19,7 @@ import (
 // The path for tickets of a single limit and the general path give the same replies, store the same bytes and let
 // them expire after the same time.
 func TestSinglePath(t *testing.T) {
+	t.Parallel()
 	p := newTwoPaths(t)
 	seen, err := p.compare(takeScript.text, 1, 4000)
 	if err != nil {
@@ -33,6 +34,7 @@ func TestSinglePath(t *testing.T) {
 
 // A mistake in any step of the path for single limits makes it differ from the general path.
 func TestSinglePathSabotaged(t *testing.T) {
+	t.Parallel()
 	p := newTwoPaths(t)
 	path := SinglePathText()
 	for name, change := range map[string][2]string{

@@ -13,6 +13,7 @@ import (
 
 // The computed slot of a subject is the one Redis uses, for every key of the subject and any prefix.
 func TestSlots(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 1)
 	r := rand.New(rand.NewPCG(3, 4))
 	var lists []*algorithm.Meter
@@ -43,6 +44,7 @@ func TestSlots(t *testing.T) {
 
 // Subjects that happen to share a slot are decided together, in one run.
 func TestSubjectsOfOneSlot(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 1)
 	store := dial(t, redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster})
 	m := eachKind(time.Hour)[0]

@@ -32,6 +32,7 @@ func TestZones(t *testing.T) {
 // A silent master is silent in its zones and in no other, and a ticket that needs it says for which subject
 // it has failed.
 func TestZonesOfASilentMaster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	store := dial(t, redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster, Timeout: 30 * time.Second})
 	zones := redisstore.Cluster.Zones()

@@ -21,7 +21,7 @@
 //
 //	PENSTOCK_TEST_SEED        repeat a run, or try another (the default is always the same)
 //	PENSTOCK_TEST_TWIN_STEPS  how many steps Twin plays
-//	PENSTOCK_TEST_LONG=1      the sizes of a release: a hundred times the default, new seeds
+//	PENSTOCK_TEST_LONG=1      the sizes of a release: at least a hundred times the default, new seeds
 //
 // # Scenarios
 //

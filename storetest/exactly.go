@@ -16,7 +16,7 @@ import (
 // Exactly starts many clients at once, spread over a fleet, and requires that exactly as many pass as the
 // limit allows: not one more, not one fewer, every time.
 func (s Suite) Exactly(t *testing.T) {
-	n := size(30, 300, 100_000)
+	n := size(30, 100, 100_000)
 	nodes := s.open(t, fleet)
 	for _, r := range rushes {
 		if r.apart && s.OneSubject {

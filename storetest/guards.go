@@ -20,7 +20,7 @@ func (s Suite) Guards(t *testing.T) {
 			continue
 		}
 		t.Run(g.name, func(t *testing.T) {
-			seeded(t, func(seed uint64) error { return g.hold(nodes, seed, n) })
+			s.seeded(t, func(seed uint64) error { return g.hold(nodes, seed, n) })
 		})
 	}
 }

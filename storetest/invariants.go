@@ -14,15 +14,15 @@ import (
 // history relate to each other.
 func (s Suite) Invariants(t *testing.T) {
 	nodes := s.open(t, fleet)
-	n := size(20, 200, 20_000)
+	n := size(20, 100, 20_000)
 	for _, b := range bounds {
 		t.Run(b.name, func(t *testing.T) {
-			seeded(t, func(seed uint64) error { return b.hold(nodes, seed, n) })
+			s.seeded(t, func(seed uint64) error { return b.hold(nodes, seed, n) })
 		})
 	}
 	for _, law := range laws {
 		t.Run(law.name, func(t *testing.T) {
-			seeded(t, func(seed uint64) error { return law.hold(nodes, seed, n) })
+			s.seeded(t, func(seed uint64) error { return law.hold(nodes, seed, n) })
 		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 // Every other history has guards, and settlements and bans among its requests.
 func (s Suite) Linearizable(t *testing.T) {
 	nodes := s.open(t, fleet)
-	seeded(t, func(seed uint64) error {
+	s.seeded(t, func(seed uint64) error {
 		return trials(size(10, 100, 10_000), 2, func(i int) error {
 			if err := s.linearizable(nodes, seed, i); err != nil {
 				return fmt.Errorf("history %d: %w", i, err)

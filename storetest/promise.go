@@ -14,7 +14,7 @@ import (
 // After reset-after, and not sooner, the subject's limit is like new.
 func (s Suite) Promise(t *testing.T) {
 	nodes := s.open(t, fleet)
-	seeded(t, func(seed uint64) error { return promises(nodes, seed, size(50, 300, 10_000)) })
+	s.seeded(t, func(seed uint64) error { return promises(nodes, seed, size(50, 300, 10_000)) })
 }
 
 // promises tests n random states of each kind.

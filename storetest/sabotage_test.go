@@ -216,9 +216,6 @@ func TestAbility(t *testing.T) {
 
 // A plain suite needs decisions only: a store without other abilities passes all of it.
 func TestPlain(t *testing.T) {
-	if !testing.Short() {
-		t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "50000")
-	}
 	Suite{Plain: true, Open: func(testing.TB, int) []storage.Store {
 		return fleetOf(takeFunc(NewModel().Take))
 	}}.Run(t)

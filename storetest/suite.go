@@ -28,6 +28,10 @@ type Suite struct {
 	// Plain is for stores that only decide tickets: the suite does not settle, ban manually, reset, inspect
 	// or charge late. Without it a store must be [CompleteStore].
 	Plain bool
+
+	// TwinSteps and Seed, if positive, replace the number of steps that Twin plays and the seed, whatever the
+	// length of the run. The environment overrides them. Fewer than 50,000 steps may miss some cases.
+	TwinSteps, Seed int
 }
 
 // CompleteStore is a store with all abilities that the suite needs.
@@ -126,11 +130,11 @@ func numberFrom(t testing.TB, variable string, otherwise int) int {
 }
 
 // seeded calls check with a seed. It is always the same, so that only a change can break the tests; in a
-// long run it is new each time; PENSTOCK_TEST_SEED repeats a run.
-func seeded(t *testing.T, check func(seed uint64) error) {
+// long run it is new each time, unless the suite has its own; PENSTOCK_TEST_SEED repeats a run.
+func (s Suite) seeded(t *testing.T, check func(seed uint64) error) {
 	t.Helper()
-	seed := 1
-	if longRun() {
+	seed := max(1, s.Seed)
+	if longRun() && s.Seed == 0 {
 		seed += rand.IntN(1_000_000_000)
 	}
 	seed = numberFrom(t, "PENSTOCK_TEST_SEED", seed)

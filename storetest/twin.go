@@ -21,9 +21,9 @@ import (
 // PENSTOCK_TEST_TWIN_STEPS sets the number of steps; PENSTOCK_TEST_SEED repeats a run.
 func (s Suite) Twin(t *testing.T) {
 	const enough = 50_000 // to reach every case
-	steps := numberFrom(t, "PENSTOCK_TEST_TWIN_STEPS", size(enough/5, 4*enough, 100_000_000))
+	steps := numberFrom(t, "PENSTOCK_TEST_TWIN_STEPS", s.twinSteps(enough))
 	nodes := s.open(t, fleet)
-	seeded(t, func(seed uint64) error {
+	s.seeded(t, func(seed uint64) error {
 		reached, err := s.twin(nodes, seed, steps)
 		if err != nil || steps < enough {
 			return err
@@ -33,6 +33,14 @@ func (s Suite) Twin(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// twinSteps returns how many steps Twin plays, unless the environment says otherwise.
+func (s Suite) twinSteps(enough int) int {
+	if s.TwinSteps > 0 {
+		return s.TwinSteps
+	}
+	return size(enough/5, enough, 100_000_000)
 }
 
 func (s Suite) twin(nodes []storage.Store, seed uint64, steps int) (*tally, error) {

@@ -19,25 +19,25 @@ import (
 // against a node that learns of every change at once: then the cache must be invisible.
 
 func TestContractInMemory(t *testing.T) {
-	steps := "50000"
+	t.Parallel()
+	steps := 50_000
 	if testing.Short() {
-		steps = "10000"
+		steps = 10_000
 	}
-	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", steps)
-	contract(t, true, func(t testing.TB) storetest.CompleteStore { return newMemstore(t) })
+	contract(t, steps, true, func(t testing.TB) storetest.CompleteStore { return newMemstore(t) })
 }
 
 func TestContractInRedis(t *testing.T) {
-	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "10000")
+	t.Parallel()
 	server := redistest.Start(t)
 	whole := os.Getenv("PENSTOCK_TEST_LONG") == "1"
-	contract(t, whole, func(t testing.TB) storetest.CompleteStore { return newRedisstore(t, server) })
+	contract(t, 10_000, whole, func(t testing.TB) storetest.CompleteStore { return newRedisstore(t, server) })
 }
 
-// contract runs the suite: all of it, or the most useful part in little time.
-func contract(t *testing.T, whole bool, open func(testing.TB) storetest.CompleteStore) {
+// contract runs the suite with so many steps of Twin: all of it, or the most useful part in little time.
+func contract(t *testing.T, steps int, whole bool, open func(testing.TB) storetest.CompleteStore) {
 	caches := map[string]*denycache.Cache{}
-	suite := storetest.Suite{Open: func(t testing.TB, n int) []penstock.Store {
+	suite := storetest.Suite{TwinSteps: steps, Open: func(t testing.TB, n int) []penstock.Store {
 		store := &invalidatingStore{CompleteStore: open(t)}
 		store.cache = newCache(t, store)
 		caches[path.Base(t.Name())] = store.cache
