@@ -165,6 +165,7 @@ var fileCases = []struct {
 }
 
 func TestFile(t *testing.T) {
+	t.Parallel()
 	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
 		for _, c := range fileCases {
 			t.Run(c.name, func(t *testing.T) {

@@ -80,6 +80,7 @@ var refundCases = []struct {
 }
 
 func TestRefunds(t *testing.T) {
+	t.Parallel()
 	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
 		for _, c := range refundCases {
 			t.Run(c.name, func(t *testing.T) {
@@ -95,6 +96,7 @@ func TestRefunds(t *testing.T) {
 
 // Under rules, permits are released by the request's ID, and windows are refunded.
 func TestRefundsByRules(t *testing.T) {
+	t.Parallel()
 	const text = `
 rules:
   - {name: running, match: {domain: mesh}, key: [user], limits: [{concurrent: 1, ttl: 10m}]}
@@ -119,6 +121,7 @@ rules:
 
 // Envoy charges a login first and gives the hit back with the response, or none if metadata says that it failed.
 func TestHitsOfTheResponse(t *testing.T) {
+	t.Parallel()
 	const text = `
 rules:
   - {name: logins, match: {domain: mesh}, key: [ip], limits: [{rate: 2/1h, algorithm: token_bucket, burst: 2}]}

@@ -85,6 +85,7 @@ var ruleCases = []struct {
 }
 
 func TestRules(t *testing.T) {
+	t.Parallel()
 	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
 		for _, c := range ruleCases {
 			t.Run(c.name, func(t *testing.T) { run(t, byRules(t, newStore(t), ownRules), c.steps) })
@@ -94,6 +95,7 @@ func TestRules(t *testing.T) {
 
 // With many concurrent requests, exactly the limit is allowed, by rules and by a file.
 func TestExactlyTheLimit(t *testing.T) {
+	t.Parallel()
 	const clients, each, limit = 256, 4, 100
 	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
 		for name, limiter := range map[string]rls.Limiter{

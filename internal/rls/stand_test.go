@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/child"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/grpcapi"
 	"github.com/penstock-io/penstock/internal/redistest"
@@ -36,16 +38,22 @@ func now() penstock.Instant {
 	return penstock.InstantOf(time.Date(2026, 1, 1, 12, 0, 0, 300_000_000, time.UTC))
 }
 
+// What the tests share: a test has stores of its own, with a key prefix that no other has.
+var (
+	redis   = child.Shared[*redistest.Server]{Launch: func(ctx context.Context) (*redistest.Server, error) { return redistest.Launch(ctx) }}
+	cluster = child.Shared[*redistest.Cluster]{Launch: func(ctx context.Context) (*redistest.Cluster, error) { return redistest.LaunchCluster(ctx, 3) }}
+)
+
+func TestMain(m *testing.M) { child.Main(m, &redis, &cluster) }
+
 // onEveryStore runs a test in memory, on Redis and on a cluster. Each store it gets is empty.
 func onEveryStore(t *testing.T, test func(t *testing.T, newStore func(testing.TB) storage.FullStore)) {
 	t.Run("memory", func(t *testing.T) { test(t, newMemory) })
 	t.Run("redis", func(t *testing.T) {
-		server := redistest.Start(t)
-		test(t, onRedis(redisstore.Options{Addresses: []string{server.Addr}}))
+		test(t, onRedis(redisstore.Options{Addresses: []string{redis.Get(t).Addr}}))
 	})
 	t.Run("cluster", func(t *testing.T) {
-		cluster := redistest.StartCluster(t, 3)
-		test(t, onRedis(redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster}))
+		test(t, onRedis(redisstore.Options{Addresses: cluster.Get(t).Addrs, Mode: redisstore.Cluster}))
 	})
 }
 
@@ -59,12 +67,13 @@ func newMemory(t testing.TB) storage.FullStore {
 	return s
 }
 
+// stores counts the stores on Redis, which their prefixes name.
+var stores atomic.Int64
+
 func onRedis(o redisstore.Options) func(testing.TB) storage.FullStore {
-	used := 0
 	return func(t testing.TB) storage.FullStore {
 		t.Helper()
-		used++
-		o.KeyPrefix, o.Timeout = fmt.Sprintf("t%d:", used), patience
+		o.KeyPrefix, o.Timeout = fmt.Sprintf("t%d:", stores.Add(1)), patience
 		s, err := redisstore.Open(o)
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,25 +17,13 @@ func TestMain(m *testing.M) {
 	if source := os.Getenv(writerEnv); source != "" {
 		writeUntilKilled(source)
 	}
-	code := m.Run()
-	if started != nil {
-		if err := started.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	child.Main(m, &sharedServer)
 }
 
 // sharedServer has a database for each test that does not need to kill a server.
-var sharedServer = sync.OnceValues(func() (*pgtest.Server, error) {
-	var err error
-	started, err = pgtest.Launch(context.Background(), "max_connections=200")
-	return started, err
-})
-
-// started is the shared server, if any test wanted it.
-var started *pgtest.Server
+var sharedServer = child.Shared[*pgtest.Server]{Launch: func(ctx context.Context) (*pgtest.Server, error) {
+	return pgtest.Launch(ctx, "max_connections=200")
+}}
 
 // each runs a test once on SQLite and once on PostgreSQL. source names an empty database.
 func each(t *testing.T, test func(t *testing.T, source string)) {
@@ -56,12 +43,7 @@ func newSQLiteSource(t *testing.T) string {
 
 func newPostgresSource(t *testing.T) string {
 	t.Helper()
-	child.SkipUnit(t)
-	s, err := sharedServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newDatabase(t, s)
+	return newDatabase(t, sharedServer.Get(t))
 }
 
 func newDatabase(t *testing.T, s *pgtest.Server) string {

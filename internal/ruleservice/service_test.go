@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/child"
 	"github.com/penstock-io/penstock/internal/pgtest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/internal/ruledb"
@@ -22,11 +23,15 @@ import (
 // never is an interval longer than any test.
 const never = 24 * time.Hour
 
+var postgres = child.Shared[*pgtest.Server]{Launch: func(ctx context.Context) (*pgtest.Server, error) { return pgtest.Launch(ctx) }}
+
+func TestMain(m *testing.M) { child.Main(m, &postgres) }
+
 // each runs a test on both databases. source names an empty one.
 func each(t *testing.T, test func(t *testing.T, source string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "rules.db")) })
 	t.Run("postgres", func(t *testing.T) {
-		source, err := pgtest.Start(t).Database(t.Context())
+		source, err := postgres.Get(t).Database(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,6 +96,7 @@ func published(r *ruleredis.Rules, version int64) func() bool {
 }
 
 func TestApplyAndRollback(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	each(t, func(t *testing.T, source string) {
 		if _, err := redistest.Command(server.Addr, "DEL", "pen:rules"); err != nil {
@@ -146,6 +152,7 @@ func TestApplyAndRollback(t *testing.T) {
 
 // The snapshot compiled on save is the one that this node serves and the publisher checks.
 func TestSavedDocumentIsCompiledOnce(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, source string) {
 		s := &Service{Database: database(t, source), Compile: rules.Options{Secret: "secret", Provided: []string{"user"}}}
 		live, err := live.Follow(t.Context(), s.Database, live.Options{Compile: s.Compile, Interval: never})
@@ -195,6 +202,7 @@ func TestWithoutRedis(t *testing.T) {
 // Versions that could not be published when saved, that another process saved, or that Redis lost are published
 // later.
 func TestMissedPublishHeals(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, source string) {
 		server := redistest.Start(t)
 		s := &Service{Database: database(t, source), Publisher: redis(t, server.Addr)}
@@ -258,6 +266,7 @@ func TestMissedPublishHeals(t *testing.T) {
 // End to end: a change is saved by one process and served by three nodes without a database. Then both servers
 // are down, and a node starts.
 func TestFromSaveToNodes(t *testing.T) {
+	t.Parallel()
 	postgres, server := pgtest.Start(t), redistest.Start(t)
 	source, err := postgres.Database(t.Context())
 	if err != nil {
