@@ -100,8 +100,8 @@ func TestUnsentBodies(t *testing.T) {
 	}
 }
 
-// A client must send a body at a minimum average rate, after a grace period. Time in which the server does not read
-// does not count.
+// A client must send a body at a minimum rate, over any period as long as the grace period. Time in which the server
+// does not read does not count.
 func TestMinimumBodyRate(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -88,7 +88,7 @@ type Limits struct {
 	ClientShare          int   // percent of MaxConnections per IPv4 address or IPv6 /64, except trusted peers; default 50
 	MaxConcurrentStreams int   // of an HTTP/2 connection; default 100; always bounded
 	MaxUpstream          int   // connections to one server at a time; default unlimited
-	MinBodyRate          int64 // average bytes per second of a request's body, after Timeouts.Body; default 1 KiB
+	MinBodyRate          int64 // bytes per second of a request's body, over every Timeouts.Body; default 1 KiB
 }
 
 // Timeouts bound how long one client or server can make others wait. 0 is the default, a negative duration unlimited.

@@ -20,7 +20,8 @@ type Options struct {
 	Wait time.Duration // for the next part of the body; 0: unlimited
 
 	// Total bounds the time for the whole body until the response begins. Each second's worth of bytes at Rate
-	// extends it by a second. 0: unlimited.
+	// extends what is left of it by a second, up to Total: a client that has sent much at once cannot send nothing
+	// for long afterwards. 0: unlimited.
 	Total time.Duration
 	Rate  int64 // bytes per second; 0: nothing extends Total
 }
@@ -51,11 +52,11 @@ type Body struct {
 
 	mu     sync.Mutex // guards deadlines; after ended only End sets them
 	ended  bool
+	broke  bool      // it was interrupted
 	closes time.Time // when to stop waiting for an unread rest
 
-	reading sync.Mutex // held by Read
-	waited  time.Duration
-	bytes   int64
+	reading sync.Mutex    // held by Read
+	used    time.Duration // of Total
 }
 
 // Start makes b the body of a request. The request is the server's original one, with its original body.
@@ -99,8 +100,10 @@ func (b *Body) Read(p []byte) (int, error) {
 	if !deadline.IsZero() {
 		b.setDeadline(time.Time{})
 	}
-	b.waited += time.Since(start)
-	b.bytes += int64(n)
+	b.used += time.Since(start)
+	if b.options.Rate > 0 {
+		b.used = max(b.used-time.Duration(float64(n)/float64(b.options.Rate)*float64(time.Second)), 0)
+	}
 	switch {
 	case errors.Is(err, io.EOF):
 		b.finished.Store(true)
@@ -114,11 +117,7 @@ func (b *Body) Read(p []byte) (int, error) {
 func (b *Body) deadline(now time.Time) time.Time {
 	o, wait, bounded := &b.options, b.options.Wait, b.options.Wait > 0
 	if o.Total > 0 && !b.responded.Load() {
-		left := o.Total - b.waited
-		if o.Rate > 0 {
-			left += time.Duration(float64(b.bytes) / float64(o.Rate) * float64(time.Second))
-		}
-		if left = max(left, 0); !bounded || left < wait {
+		if left := max(o.Total-b.used, 0); !bounded || left < wait {
 			wait, bounded = left, true
 		}
 	}
@@ -128,14 +127,29 @@ func (b *Body) deadline(now time.Time) time.Time {
 	return now.Add(wait)
 }
 
-// setDeadline sets the read deadline. It returns false after End.
+// setDeadline sets the read deadline. It returns false after End or Interrupt.
 func (b *Body) setDeadline(at time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.ended {
-		http.NewResponseController(b.writer).SetReadDeadline(at) // not every writer supports deadlines
+	if b.ended || b.broke {
+		return false
 	}
-	return !b.ended
+	http.NewResponseController(b.writer).SetReadDeadline(at) // not every writer supports deadlines
+	return true
+}
+
+var errInterrupted = errors.New("reading the body was interrupted")
+
+// Interrupt ends a read in progress, and all later ones, with an error. The connection closes after the response.
+func (b *Body) Interrupt() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
+	b.broke = true
+	b.broken.CompareAndSwap(nil, &errInterrupted)
+	http.NewResponseController(b.writer).SetReadDeadline(time.Unix(1, 0))
 }
 
 // Close does nothing: a transport closes the body of a request that it could not send, and another attempt may

@@ -123,3 +123,86 @@ func TestErrIsTheFirst(t *testing.T) {
 		t.Errorf("after the end: %v, %v", err, b.Err())
 	}
 }
+
+// A client that sent much at once cannot then send nothing for as long as that would have taken at the rate.
+func TestBodiesPayOverTime(t *testing.T) {
+	o := Options{Wait: time.Hour, Total: 10 * time.Second, Rate: 100}
+	for _, test := range []struct {
+		name     string
+		begins   string
+		interval time.Duration // between two further parts of 100 bytes
+		parts    int
+		took     time.Duration
+	}{
+		{"all at once, then nothing", strings.Repeat("x", 10_000), 0, 0, 10 * time.Second},
+		{"at the rate", "x", time.Second, 50, 60 * time.Second},
+		{"half the rate", "x", 2 * time.Second, 50, 20 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var took time.Duration
+			handler := Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				began := time.Now()
+				if _, err := io.ReadAll(r.Body); err == nil {
+					t.Error("the body came to its end")
+				}
+				took = time.Since(began)
+			}), o)
+			synctest.Test(t, func(t *testing.T) {
+				listener, served := make(pipes), make(chan error, 1)
+				server := &http.Server{Handler: handler}
+				go func() { served <- server.Serve(listener) }()
+				here, there := net.Pipe()
+				listener <- there
+				go func() {
+					io.WriteString(here, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"+test.begins)
+					for range test.parts {
+						time.Sleep(test.interval)
+						io.WriteString(here, strings.Repeat("x", 100))
+					}
+				}()
+				_, _ = http.ReadResponse(bufio.NewReader(here), nil)
+				here.Close()
+				close(listener)
+				<-served
+				time.Sleep(10 * time.Minute) // until every goroutine has ended
+			})
+			if took < test.took-time.Second || took > test.took+time.Second {
+				t.Errorf("interrupted after %v, want %v", took, test.took)
+			}
+		})
+	}
+}
+
+// A read that waits can be interrupted by another goroutine. The client gets a response, and the connection closes.
+func TestInterrupt(t *testing.T) {
+	for _, first := range []bool{false, true} { // whether the interruption comes before the read
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b := r.Body.(*Body)
+			if first {
+				b.Interrupt()
+			} else {
+				go func() {
+					time.Sleep(time.Second)
+					b.Interrupt()
+				}()
+			}
+			if _, err := io.ReadAll(b); err == nil || b.Err() == nil {
+				t.Errorf("read: %v, %v", err, b.Err())
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		converse(t, Handler(handler, Options{Wait: time.Minute}), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf", func(from *bufio.Reader) {
+			began := time.Now()
+			res, err := http.ReadResponse(from, nil)
+			if err != nil || res.StatusCode != http.StatusServiceUnavailable || !res.Close {
+				t.Fatalf("%v, %v", res, err)
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("answered after %v", took)
+			}
+			if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
+				t.Errorf("after the response: %v", err)
+			}
+		})
+	}
+}
