@@ -2,9 +2,9 @@ package attribute
 
 import "github.com/penstock-io/penstock/internal/enum"
 
-// A Source says which part of a request an attribute comes from. Exactly one field is set, beside Default. APIs and
-// listeners read requests by it. A request without that part does not have the attribute; one that has it twice is
-// rejected.
+// A Source says which part of a request an attribute comes from. Exactly one field is set, beside Default and
+// OnUnreadable. APIs and listeners read requests by it. A request without that part does not have the attribute; one
+// that has it twice is rejected.
 type Source struct {
 	Attribute string
 
@@ -15,11 +15,32 @@ type Source struct {
 
 	Certificate CertificatePart // of the verified TLS certificate of the client
 
-	// JSON is a field of a JSON body; a.b is b within a. A request whose body does not have the field, or cannot be
-	// read, has Default: a client must not escape a rule by sending a body that only the upstream server can read.
-	JSON    string
-	Default string
+	// JSON is a field of a JSON body; a.b is b within a. A request whose body does not have the field has Default.
+	// OnUnreadable says what becomes of one whose body has it in a form that cannot be read: a client must not escape
+	// a rule by sending a body that only the upstream server can read.
+	JSON         string
+	Default      string
+	OnUnreadable OnUnreadable
 }
+
+// OnUnreadable says what happens to a request whose body cannot be read for an attribute that a rule needs.
+type OnUnreadable uint8
+
+const (
+	DenyUnreadable    OnUnreadable = iota // it is denied, if the rule enforces its limits
+	DefaultUnreadable                     // it has the default
+)
+
+var onUnreadableNames = [...]string{"deny", "default"}
+
+func (o OnUnreadable) String() string { return enum.Name(onUnreadableNames[:], o, "OnUnreadable") }
+
+// UnmarshalText reads what String writes.
+func (o *OnUnreadable) UnmarshalText(text []byte) error {
+	return enum.Parse(o, onUnreadableNames[:], text, "on_unreadable")
+}
+
+func (o OnUnreadable) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // A CertificatePart is a part that identifies the holder of a certificate.
 type CertificatePart uint8

@@ -179,6 +179,13 @@ func (e *Engine) ReadsBody(c *penstock.Call) bool {
 	return s.ReadsBody(c, e.instantFor(s))
 }
 
+// NeedsField reports whether the deny list, or a rule that may match a request and enforces its limits, reads an
+// attribute of its body. The request has its other attributes.
+func (e *Engine) NeedsField(c *penstock.Call, attribute string) bool {
+	s := e.rules.Load()
+	return s.NeedsField(c, e.instantFor(s), attribute)
+}
+
 // CheckAttributes implements [attribute.Checker]. If the rules can change, they must be a *live.Rules, or
 // have its method Require, so that later rules are checked too.
 func (e *Engine) CheckAttributes(domain string, check func(attribute string, from *attribute.Source) error) error {

@@ -8,22 +8,22 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/attribute"
-	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/jsonscan"
 )
 
 // defaultMaxJSON is how much of a body is read for attributes by default.
 const defaultMaxJSON = 1 << 20
 
-// A BodyError says why a body lacks what rules read from it: attributes and costs then have their defaults.
+// A BodyError says why a body cannot be read for rules.
 type BodyError struct {
 	Reason string // one of the reasons below, for counting
 	Err    error  // the details; may be nil
+	Denied bool   // the request is denied for it; otherwise attributes and costs have their defaults
 }
 
 // Reasons of a [BodyError].
@@ -31,7 +31,7 @@ const (
 	BodyNotJSON  = "not_json"  // the request's body is not a JSON object
 	BodyTooLarge = "too_large" // it is larger than is read
 	BodyEncoding = "encoding"  // it is compressed in a way that is not read
-	BodyMemory   = "memory"    // the bodies of other requests take all memory for them
+	BodyMemory   = "memory"    // its client, or the node, has no memory left for bodies
 	BodyValue    = "value"     // a field is an object or array, or too long
 	BodyNoUsage  = "no_usage"  // the response does not report what it cost, or is compressed in a way that is not read
 )
@@ -44,6 +44,21 @@ func (e *BodyError) Error() string {
 }
 
 func (e *BodyError) Unwrap() error { return e.Err }
+
+// refusal returns what a client is told whose request is denied because of its body.
+func (e *BodyError) refusal() *RequestError {
+	switch e.Reason {
+	case BodyTooLarge:
+		return &RequestError{Status: http.StatusRequestEntityTooLarge, Detail: "the JSON body is too large", Err: e}
+	case BodyMemory:
+		return &RequestError{Status: http.StatusServiceUnavailable, Detail: "too many bodies of requests are being read", Err: e}
+	case BodyEncoding:
+		return &RequestError{Status: http.StatusBadRequest, Detail: "the JSON body is compressed other than by gzip", Err: e}
+	case BodyValue:
+		return &RequestError{Status: http.StatusBadRequest, Detail: "a field of the JSON body is an object or array, or too long", Err: e}
+	}
+	return &RequestError{Status: http.StatusBadRequest, Detail: "the body is not a valid JSON object", Err: e}
+}
 
 // A bodyPart is what the rules read from JSON bodies.
 type bodyPart struct {
@@ -68,36 +83,32 @@ func newBodyPart(parts []attribute.Source) *bodyPart {
 	return b
 }
 
-// read adds the attributes of the body, and leaves the whole body for the next reader. If the body does not have an
-// attribute, the request has its default: otherwise a body that only the upstream server can read would escape the
-// rules. As with a header, a request that has a field twice is rejected.
+// read adds the attributes of the body, and leaves the whole body for the next reader. An attribute that the body does
+// not have has its default. What becomes of a request whose body may have it and cannot be read is up to its source. As
+// with a header, a request that has a field twice is rejected.
 func (b *bodyPart) read(r *Reader, req *http.Request, c *penstock.Call) error {
 	s := jsonscan.New(b.fields, MaxValue, false)
 	var problem *BodyError
-	if req.Body != nil && req.Body != http.NoBody {
-		text, err := r.readBody(req)
-		if problem, err = asBodyError(err); err != nil {
+	if hasBody(req) {
+		var err error
+		client, _ := c.Attribute("ip")
+		if problem, err = asBodyError(r.scanBody(req, s, client, b.denies(r, c))); err != nil {
 			return err
-		}
-		if problem == nil && !isObject(text, s) {
-			problem = &BodyError{Reason: BodyNotJSON, Err: s.Close()}
 		}
 	}
 	for i := range b.sources {
-		from, value := &b.sources[i], jsonscan.Value{}
-		if problem == nil {
-			value = s.Value(i)
+		from := &b.sources[i]
+		text, of, err := valueOf(from, s.Value(i), problem)
+		if err != nil {
+			return err
 		}
-		if value.Times > 1 {
-			return refuse(http.StatusBadRequest, "the body has the field %s (attribute %s) more than once", from.JSON, from.Attribute)
+		if of != nil && from.OnUnreadable == attribute.DenyUnreadable && r.options.NeedsField(c, from.Attribute) {
+			of.Denied = true
+			r.warn(req, of)
+			return of.refusal()
 		}
-		text := value.Text
-		switch {
-		case value.Kind == jsonscan.Composite, value.Long:
-			r.warn(req, &BodyError{Reason: BodyValue, Err: fmt.Errorf("the field %s is an object or array, or has more than %d bytes", from.JSON, MaxValue)})
-			text = from.Default
-		case value.Kind == jsonscan.Missing, value.Kind == jsonscan.Null:
-			text = from.Default
+		if of != nil && of != problem {
+			r.warn(req, of)
 		}
 		c.Attributes = append(c.Attributes, penstock.Attribute{Name: from.Attribute, Value: text})
 	}
@@ -107,10 +118,31 @@ func (b *bodyPart) read(r *Reader, req *http.Request, c *penstock.Call) error {
 	return nil
 }
 
-// isObject scans a text and reports whether it is a JSON object.
-func isObject(text []byte, s *jsonscan.Scanner) bool {
-	_, _ = s.Write(text)
-	return s.Close() == nil && bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{"))
+func hasBody(req *http.Request) bool {
+	return req.Body != nil && req.Body != http.NoBody && req.ContentLength != 0
+}
+
+// denies reports whether a request is denied if its body cannot be read.
+func (b *bodyPart) denies(r *Reader, c *penstock.Call) bool {
+	return slices.ContainsFunc(b.sources, func(s attribute.Source) bool {
+		return s.OnUnreadable == attribute.DenyUnreadable && r.options.NeedsField(c, s.Attribute)
+	})
+}
+
+// valueOf returns the value of an attribute, and why it could not be read, if it could not. A problem is one of the
+// whole body.
+func valueOf(from *attribute.Source, value jsonscan.Value, problem *BodyError) (string, *BodyError, error) {
+	switch {
+	case problem != nil:
+		return from.Default, problem, nil
+	case value.Times > 1:
+		return "", nil, refuse(http.StatusBadRequest, "the body has the field %s (attribute %s) more than once", from.JSON, from.Attribute)
+	case value.Kind == jsonscan.Composite, value.Long:
+		return from.Default, &BodyError{Reason: BodyValue, Err: fmt.Errorf("the field %s is an object or array, or has more than %d bytes", from.JSON, MaxValue)}, nil
+	case value.Kind == jsonscan.Missing, value.Kind == jsonscan.Null:
+		return from.Default, nil, nil
+	}
+	return value.Text, nil, nil
 }
 
 // asBodyError separates bodies that are not read from those that cannot be: these reject the request.
@@ -136,108 +168,89 @@ func (r *Reader) warn(req *http.Request, problem *BodyError) {
 	}
 }
 
-// readBody returns the text of a body, and replaces the body with one that begins with what was read. A *BodyError
-// says why a body is not read, or not as a whole.
-func (r *Reader) readBody(req *http.Request) ([]byte, error) {
+// scanBody scans a JSON body, and replaces the body with one that begins with what was read. Of another body it reads
+// no more than its beginning. A *BodyError says why a body is not read, or not as a whole.
+func (r *Reader) scanBody(req *http.Request, s *jsonscan.Scanner, client string, denies bool) error {
 	most := r.options.MaxJSON
-	if req.ContentLength > most {
-		return nil, &BodyError{Reason: BodyTooLarge, Err: fmt.Errorf("%d bytes; at most %d", req.ContentLength, most)}
+	isJSON := declaresJSON(req.Header["Content-Type"])
+	if isJSON && req.ContentLength > most {
+		return &BodyError{Reason: BodyTooLarge, Err: fmt.Errorf("%d bytes; at most %d", req.ContentLength, most)}
 	}
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(req.Header["Content-Encoding"], ",")))
-	if encoding != "" && encoding != "identity" && encoding != "gzip" {
-		return nil, &BodyError{Reason: BodyEncoding, Err: fmt.Errorf("the encoding is %.64q; only gzip is supported", encoding)}
+	isPacked := encoding == "gzip"
+	if encoding != "" && encoding != "identity" && !isPacked {
+		if !isJSON {
+			return nil
+		}
+		return &BodyError{Reason: BodyEncoding, Err: fmt.Errorf("the encoding is %.64q; only gzip is supported", encoding)}
 	}
-	b := &bufferedBody{rest: req.Body, bodies: &r.bodies}
-	err := b.fill(most)
+	b := newBufferedBody(req.Body, &r.bodies, client, denies)
+	begins := begins
+	if isPacked {
+		begins = packedBegins
+	}
+	err := b.fill(most, func(text []byte) bool { return isJSON || begins(text) })
 	b.next, req.Body = b.read, b
-	if err != nil || encoding != "gzip" {
-		return b.read, err
+	switch {
+	case err != nil || b.other || len(b.read) == 0:
+		return err
+	case isPacked:
+		return unzip(b.read, most, s)
 	}
-	return unzip(b.read, most)
+	return scan(b.read, s)
 }
 
-func unzip(packed []byte, most int64) ([]byte, error) {
+// scan scans a text, which must be a JSON object.
+func scan(text []byte, s *jsonscan.Scanner) error {
+	_, _ = s.Write(text)
+	err := s.Close()
+	if err == nil && bytes.HasPrefix(bytes.TrimLeft(text, jsonSpace), []byte("{")) {
+		return nil
+	}
+	return &BodyError{Reason: BodyNotJSON, Err: err}
+}
+
+const jsonSpace = " \t\r\n"
+
+// declaresJSON reports whether a media type is one of JSON.
+func declaresJSON(contentType []string) bool {
+	for _, line := range contentType {
+		if strings.Contains(strings.ToLower(line), "json") {
+			return true
+		}
+	}
+	return false
+}
+
+// begins reports whether a text of another or no media type begins like JSON, or may still do so: servers that ignore
+// the media type read it as that.
+func begins(text []byte) bool {
+	text = bytes.TrimLeft(text, jsonSpace)
+	return len(text) == 0 || text[0] == '{' || text[0] == '[' || text[0] == 0xef // a byte order mark
+}
+
+// packedBegins is begins for a text that is compressed.
+func packedBegins(packed []byte) bool {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return nil, &BodyError{Reason: BodyNotJSON, Err: err}
+		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) // more of it may follow
+	}
+	var text [512]byte
+	n, _ := io.ReadFull(z, text[:])
+	return begins(text[:n])
+}
+
+func unzip(packed []byte, most int64, s *jsonscan.Scanner) error {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return &BodyError{Reason: BodyNotJSON, Err: err}
 	}
 	text, err := io.ReadAll(io.LimitReader(z, most+1))
 	if err != nil {
-		return nil, &BodyError{Reason: BodyNotJSON, Err: err}
+		return &BodyError{Reason: BodyNotJSON, Err: err}
 	}
 	if int64(len(text)) > most {
-		return nil, &BodyError{Reason: BodyTooLarge, Err: fmt.Errorf("more than %d bytes when decompressed", most)}
+		return &BodyError{Reason: BodyTooLarge, Err: fmt.Errorf("more than %d bytes when decompressed", most)}
 	}
-	return text, nil
+	return scan(text, s)
 }
-
-// A bufferedBody is a body whose beginning was read. It returns that again, and then the rest. A transport may read it
-// while the handler releases it.
-type bufferedBody struct {
-	read   []byte        // what was read
-	next   []byte        // of that, what is to be returned
-	rest   io.ReadCloser // the original body
-	begun  atomic.Bool   // something was returned
-	bodies *atomic.Int64 // memory of all such bodies
-	memory atomic.Int64  // of this one, as counted there
-}
-
-// fill reads the body. It stops beyond the given number of bytes.
-func (b *bufferedBody) fill(most int64) error {
-	for {
-		if len(b.read) == cap(b.read) {
-			if err := b.grow(most); err != nil {
-				return err
-			}
-		}
-		n, err := b.rest.Read(b.read[len(b.read):cap(b.read)])
-		b.read = b.read[:len(b.read)+n]
-		switch {
-		case errors.Is(err, io.EOF) && int64(len(b.read)) <= most:
-			return nil
-		case err != nil && !errors.Is(err, io.EOF):
-			return err
-		}
-	}
-}
-
-// grow makes room for more than was read.
-func (b *bufferedBody) grow(most int64) error {
-	const first = 4 << 10
-	have := int64(cap(b.read))
-	if int64(len(b.read)) > most {
-		return &BodyError{Reason: BodyTooLarge, Err: fmt.Errorf("more than %d bytes", most)}
-	}
-	size := min(max(2*have, first), most+1)
-	if b.bodies.Add(size-have) > bounds.JSONBodies {
-		b.bodies.Add(have - size)
-		return &BodyError{Reason: BodyMemory, Err: fmt.Errorf("bodies take more than %d bytes", bounds.JSONBodies)}
-	}
-	b.memory.Add(size - have)
-	b.read = append(make([]byte, 0, size), b.read...)
-	return nil
-}
-
-// Begun reports whether any part of the body was passed on.
-func (b *bufferedBody) Begun() bool { return b.begun.Load() }
-
-func (b *bufferedBody) Read(p []byte) (int, error) {
-	b.begun.Store(true)
-	if len(b.next) == 0 {
-		b.read, b.next = nil, nil
-		b.release()
-		return b.rest.Read(p)
-	}
-	n := copy(p, b.next)
-	b.next = b.next[n:]
-	return n, nil
-}
-
-// Close closes the original body.
-func (b *bufferedBody) Close() error {
-	b.release()
-	return b.rest.Close()
-}
-
-// release stops counting the memory: the body was passed on, or its request has ended.
-func (b *bufferedBody) release() { b.bodies.Add(-b.memory.Swap(0)) }

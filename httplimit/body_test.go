@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/attribute"
-	"github.com/penstock-io/penstock/internal/bounds"
 )
 
 // problems collects what OnBody gets.
@@ -45,9 +45,12 @@ func compressed(text string) string {
 }
 
 var bodySources = sources(
-	attribute.Source{Attribute: "model", JSON: "model", Default: "none"},
-	attribute.Source{Attribute: "tool", JSON: "params.name"},
+	attribute.Source{Attribute: "model", JSON: "model", Default: "none", OnUnreadable: attribute.DefaultUnreadable},
+	attribute.Source{Attribute: "tool", JSON: "params.name", OnUnreadable: attribute.DefaultUnreadable},
 )
+
+// strictSources are the same, without on_unreadable: default.
+var strictSources = sources(attribute.Source{Attribute: "model", JSON: "model", Default: "none"}, attribute.Source{Attribute: "tool", JSON: "params.name"})
 
 // post returns a request with a body. Its length is unknown if it is chunked.
 func post(body string, isChunked bool, header ...string) *http.Request {
@@ -61,38 +64,59 @@ func post(body string, isChunked bool, header ...string) *http.Request {
 	return req
 }
 
+// A body that lacks a field has the default of its attribute, and one that cannot be read is denied, unless its source
+// says that the default applies.
 func TestAttributesOfABody(t *testing.T) {
+	const asJSON = "application/json"
 	long := `{"model":"m","x":"` + strings.Repeat("x", 5000) + `"}`
+	tooLong := `{"model":"m","x":"` + strings.Repeat("x", 8192-19) + `"}`
 	for _, test := range []struct {
-		name, body, encoding string
-		model, tool, problem string
+		name, body, encoding, media string
+		model, tool, problem        string
+		status                      int // of a request that is denied
 	}{
-		{"fields", `{"model":"m","params":{"name":"t","arguments":{"name":"x"}}}`, "", "m", "t", ""},
-		{"a number and a bool", `{"model":12,"params":{"name":true}}`, "", "12", "true", ""},
-		{"no such fields", `{"other":1}`, "", "none", "", ""},
-		{"null", `{"model":null}`, "", "none", "", ""},
-		{"compressed", compressed(`{"model":"m"}`), "gzip", "m", "", ""},
-		{"larger than the first read", long, "", "m", "", ""},
-		{"as large as can be", `{"model":"m","x":"` + strings.Repeat("x", 8192-20) + `"}`, "", "m", "", ""},
-		{"beyond the bound", `{"model":"m","x":"` + strings.Repeat("x", 8192-19) + `"}`, "", "none", "", BodyTooLarge},
-		{"beyond the bound when decompressed", compressed(`{"model":"m","x":"` + strings.Repeat("x", 9000) + `"}`), "gzip", "none", "", BodyTooLarge},
-		{"not JSON", `model=m`, "", "none", "", BodyNotJSON},
-		{"a JSON text and more", `{"model":"m"}{"model":"n"}`, "", "none", "", BodyNotJSON},
-		{"cut off", `{"model":"m"`, "", "none", "", BodyNotJSON},
-		{"a batch", `[{"model":"m"}]`, "", "none", "", BodyNotJSON},
-		{"not gzip", `{"model":"m"}`, "gzip", "none", "", BodyNotJSON},
-		{"another encoding", `{"model":"m"}`, "br", "none", "", BodyEncoding},
-		{"twice compressed", compressed(compressed(`{"model":"m"}`)), "gzip, gzip", "none", "", BodyEncoding},
-		{"an object", `{"model":{"id":"m"},"params":{"name":[]}}`, "", "none", "", BodyValue + " " + BodyValue},
-		{"empty", "", "", "none", "", BodyNotJSON},
+		{"fields", `{"model":"m","params":{"name":"t","arguments":{"name":"x"}}}`, "", "", "m", "t", "", 0},
+		{"a number and a bool", `{"model":12,"params":{"name":true}}`, "", asJSON, "12", "true", "", 0},
+		{"no such fields", `{"other":1}`, "", asJSON, "none", "", "", 0},
+		{"null", `{"model":null}`, "", asJSON, "none", "", "", 0},
+		{"compressed", compressed(`{"model":"m"}`), "gzip", "", "m", "", "", 0},
+		{"larger than the first read", long, "", "", "m", "", "", 0},
+		{"as large as can be", `{"model":"m","x":"` + strings.Repeat("x", 8192-20) + `"}`, "", "", "m", "", "", 0},
+		{"beyond the bound", tooLong, "", asJSON, "none", "", BodyTooLarge, 413},
+		{"beyond the bound, with another type", tooLong, "", "text/plain", "none", "", BodyTooLarge, 413},
+		{"beyond the bound when decompressed", compressed(`{"model":"m","x":"` + strings.Repeat("x", 9000) + `"}`), "gzip", "", "none", "", BodyTooLarge, 413},
+		{"not JSON", `model=m`, "", asJSON, "none", "", BodyNotJSON, 400},
+		{"not JSON, with another type", `model=m`, "", "application/x-www-form-urlencoded", "none", "", "", 0},
+		{"not JSON, without a type", `model=m`, "", "", "none", "", "", 0},
+		{"large and not JSON", strings.Repeat("model=m&", 5000), "", "text/plain", "none", "", "", 0},
+		{"large, compressed and not JSON", compressed(strings.Repeat("model=m&", 5000)), "gzip", "text/plain", "none", "", "", 0},
+		{"JSON with another type", ` {"model":"m"}`, "", "text/plain", "m", "", "", 0},
+		{"compressed JSON with another type", compressed(`{"model":"m"}`), "gzip", "text/plain", "m", "", "", 0},
+		{"a JSON text and more", `{"model":"m"}{"model":"n"}`, "", "", "none", "", BodyNotJSON, 400},
+		{"cut off", `{"model":"m"`, "", "", "none", "", BodyNotJSON, 400},
+		{"a batch", `[{"model":"m"}]`, "", "", "none", "", BodyNotJSON, 400},
+		{"a byte order mark", "\ufeff" + `{"model":"m"}`, "", "", "none", "", BodyNotJSON, 400},
+		{"not gzip", `{"model":"m"}`, "gzip", asJSON, "none", "", BodyNotJSON, 400},
+		{"another encoding", `{"model":"m"}`, "br", asJSON, "none", "", BodyEncoding, 400},
+		{"another encoding and type", `{"model":"m"}`, "br", "text/plain", "none", "", "", 0},
+		{"twice compressed", compressed(compressed(`{"model":"m"}`)), "gzip, gzip", "application/problem+JSON", "none", "", BodyEncoding, 400},
+		{"an object", `{"model":{"id":"m"},"params":{"name":[]}}`, "", "", "none", "", BodyValue + " " + BodyValue, 400},
+		{"empty", "", "", asJSON, "none", "", "", 0},
 	} {
 		for _, isChunked := range []bool{false, true} {
+			request := func() *http.Request {
+				req := post(test.body, isChunked)
+				if test.encoding != "" {
+					req.Header.Set("Content-Encoding", test.encoding)
+				}
+				if test.media != "" {
+					req.Header.Set("Content-Type", test.media)
+				}
+				return req
+			}
 			var seen problems
 			r := newReader(t, ReaderOptions{Sources: bodySources, MaxJSON: 8192, OnBody: seen.add})
-			req := post(test.body, isChunked)
-			if test.encoding != "" {
-				req.Header.Set("Content-Encoding", test.encoding)
-			}
+			req := request()
 			var c penstock.Call
 			if err := r.Read(req, &c); err != nil {
 				t.Errorf("%s: %v", test.name, err)
@@ -107,10 +131,35 @@ func TestAttributesOfABody(t *testing.T) {
 				t.Errorf("%s, chunked %v: the body passed on has %d bytes, not %d: %v", test.name, isChunked, len(passed), len(test.body), err)
 			}
 			_ = req.Body.Close()
-			if n := r.bodies.Load(); n != 0 {
+			if n := r.bodies.used(); n != 0 || len(r.bodies.clients) != 0 {
 				t.Errorf("%s: %d bytes of memory are still counted", test.name, n)
 			}
+
+			strict := newReader(t, ReaderOptions{Sources: strictSources, MaxJSON: 8192})
+			status := 0
+			if bad, ok := errors.AsType[*RequestError](strict.Read(request(), new(penstock.Call))); ok {
+				status = bad.Status
+			}
+			if status != test.status {
+				t.Errorf("%s, chunked %v: denied with %d, want %d", test.name, isChunked, status, test.status)
+			}
+			shadow := newReader(t, ReaderOptions{Sources: strictSources, MaxJSON: 8192, NeedsField: func(*penstock.Call, string) bool { return false }})
+			if err := shadow.Read(request(), new(penstock.Call)); err != nil {
+				t.Errorf("%s, chunked %v: denied though no rule would: %v", test.name, isChunked, err)
+			}
 		}
+	}
+}
+
+// A body that is not JSON is not read beyond its beginning.
+func TestOtherMediaTypesAreNotBuffered(t *testing.T) {
+	r := newReader(t, ReaderOptions{Sources: strictSources})
+	req := post(strings.Repeat("x", 1<<19), true, "Content-Type", "multipart/form-data")
+	if err := r.Read(req, new(penstock.Call)); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.bodies.used(); n > 4<<10 {
+		t.Errorf("%d bytes are kept", n)
 	}
 }
 
@@ -157,26 +206,6 @@ func TestBodyThatCannotBeRead(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-func TestMemoryOfBodiesIsBounded(t *testing.T) {
-	var seen problems
-	r := newReader(t, ReaderOptions{Sources: bodySources, OnBody: seen.add})
-	r.bodies.Store(bounds.JSONBodies - 4<<10)
-	var c penstock.Call
-	small, large := post(`{"model":"m"}`, false), post(`{"model":"m","x":"`+strings.Repeat("x", 10<<10)+`"}`, false)
-	if err := r.Read(large, &c); err != nil || seen.String() != BodyMemory {
-		t.Errorf("%v, problems %q", err, &seen)
-	}
-	if text, err := io.ReadAll(large.Body); err != nil || len(text) != 10<<10+20 {
-		t.Errorf("%d bytes passed on: %v", len(text), err)
-	}
-	if err := r.Read(small, &c); err != nil {
-		t.Error(err)
-	}
-	if model, _ := c.Attribute("model"); model != "m" {
-		t.Errorf("model %q", model)
-	}
-}
 
 const perModel = `
 attributes: {model: {json: model, default: none}}
@@ -243,7 +272,7 @@ func TestBodyOverTheNetwork(t *testing.T) {
 	if got := send(strings.NewReader(body), false); !strings.HasPrefix(got, "429 ") {
 		t.Errorf("the third: %.60s", got)
 	}
-	if n := l.reader.bodies.Load(); n != 0 {
+	if n := l.reader.bodies.used(); n != 0 {
 		t.Errorf("%d bytes of memory are still counted", n)
 	}
 }

@@ -49,7 +49,7 @@ type ReaderOptions struct {
 	Claims func(*http.Request) (Claims, error)
 
 	// MaxJSON is how many bytes of a request's JSON body are read if rules need attributes of it; by default 1 MiB. A
-	// larger body is not read: its attributes have their defaults.
+	// larger body is not read: see [attribute.OnUnreadable].
 	MaxJSON int64
 
 	// ReadsBody reports whether rules may need attributes of the request's body, by its other attributes. If the
@@ -57,7 +57,12 @@ type ReaderOptions struct {
 	// request is read if Sources has a field of one.
 	ReadsBody func(*penstock.Call) bool
 
-	// OnBody gets the errors of bodies that lack what rules read from them, so that defaults apply.
+	// NeedsField reports whether rules that enforce their limits may need an attribute of the request's body, by its
+	// other attributes. If it cannot be read, only such a request is denied. If the decider knows that, as an engine
+	// does, middleware asks it and ignores this field. Without it, every attribute is needed.
+	NeedsField func(c *penstock.Call, attribute string) bool
+
+	// OnBody gets the errors of bodies that cannot be read for rules, so that defaults apply or the request is denied.
 	OnBody func(*http.Request, *BodyError)
 
 	// MaxDelay is how long a request can be held for a leaky bucket; one that would have to wait longer is
@@ -86,7 +91,7 @@ type Reader struct {
 	idHeader    string // canonical
 	trusted     []netip.Prefix
 	wanted      atomic.Pointer[readPlan]
-	bodies      atomic.Int64 // bytes of bodies that were read and not yet passed on
+	bodies      bodyBudget // of bodies that were read and not yet passed on
 
 	keyOnly bool // the decider counts by the key alone, so a request needs no other attribute
 }
@@ -102,6 +107,11 @@ func NewReaderFor(d penstock.Decider, o ReaderOptions) (*Reader, error) {
 	}
 	if s, ok := d.(interface{ ReadsBody(*penstock.Call) bool }); ok {
 		o.ReadsBody = s.ReadsBody
+	}
+	if s, ok := d.(interface {
+		NeedsField(c *penstock.Call, attribute string) bool
+	}); ok {
+		o.NeedsField = s.NeedsField
 	}
 	r, err := NewReader(o)
 	if err != nil {
@@ -155,11 +165,14 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 	if o.ReadsBody == nil {
 		o.ReadsBody = func(*penstock.Call) bool { return true }
 	}
+	if o.NeedsField == nil {
+		o.NeedsField = func(*penstock.Call, string) bool { return true }
+	}
 	if o.Sources == nil {
 		o.Sources = func() []attribute.Source { return nil }
 	}
 	o.TrustedProxies = slices.Concat(o.TrustedProxies, o.Key.proxies)
-	r := &Reader{options: o, proxyHeader: proxyHeaderOf(o.ProxyHeader), idHeader: textproto.CanonicalMIMEHeaderKey(o.IDHeader)}
+	r := &Reader{options: o, bodies: bodyBudget{most: bounds.JSONBodies}, proxyHeader: proxyHeaderOf(o.ProxyHeader), idHeader: textproto.CanonicalMIMEHeaderKey(o.IDHeader)}
 	errs := o.Key.validate()
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, name := range []string{o.IDHeader, o.ProxyHeader} {

@@ -9,7 +9,7 @@ import (
 
 // A RequestError says why a request could not be read. It wraps [penstock.ErrInvalid].
 type RequestError struct {
-	Status int    // to answer with: 400, 401, 408, 413, 414 or 431; functions of the program may set any from 400 to 599
+	Status int    // to answer with: 400, 401, 408, 413, 414, 431 or 503; functions of the program may set any from 400 to 599
 	Detail string // what is wrong, for the client; it repeats nothing the client sent, except an invalid Host
 	Err    error  // the cause, for Options.OnError and not for the client; may be nil
 }

@@ -34,5 +34,33 @@ func TestReadsBody(t *testing.T) {
 		if got := s.ReadsBody(&c, penstock.InstantOf(testNow)); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
 		}
+		if got := s.NeedsField(&c, penstock.InstantOf(testNow), "model"); got != test.want {
+			t.Errorf("%s: the field is needed is %v", test.name, got)
+		}
+	}
+}
+
+// Only what may deny a request needs a field: neither shadow rules nor the allow list, nor rules that read another one.
+func TestNeedsField(t *testing.T) {
+	s := compiled(t, `
+attributes: {model: {json: model}, tool: {json: tool}}
+rules:
+  - {name: tried, mode: shadow, key: [model], limits: [10/1m]}
+  - {name: tools, match: {path: '/tools'}, key: [tool], limits: [10/1m]}
+lists: {allow: [{model: free}]}
+`)
+	for _, test := range []struct {
+		path, attribute string
+		want            bool
+	}{
+		{"/", "model", false}, {"/", "tool", false}, {"/tools", "model", false}, {"/tools", "tool", true},
+	} {
+		c := penstock.Call{Attributes: []penstock.Attribute{{Name: "method", Value: "POST"}, {Name: "path", Value: test.path}}}
+		if got := s.NeedsField(&c, penstock.InstantOf(testNow), test.attribute); got != test.want {
+			t.Errorf("%s at %s: %v", test.attribute, test.path, got)
+		}
+		if !s.ReadsBody(&c, penstock.InstantOf(testNow)) {
+			t.Errorf("%s: the body is not read", test.path)
+		}
 	}
 }

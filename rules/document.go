@@ -25,7 +25,7 @@ type Document struct {
 	found *problemCollector // the parse result it was made from
 }
 
-// A Source is where an attribute comes from. Exactly one field is set, beside Default.
+// A Source is where an attribute comes from. Exactly one field is set, beside Default and OnUnreadable.
 type Source struct {
 	Header string `rules:"header" max:"128" doc:"The value of a request header."`
 	Cookie string `rules:"cookie" max:"128" doc:"The value of a cookie."`
@@ -34,8 +34,10 @@ type Source struct {
 
 	Certificate attribute.CertificatePart `rules:"certificate" doc:"A field of the client's verified TLS certificate."`
 
-	JSON    string `rules:"json" max:"256" doc:"A field of the request's JSON body: text, number, true or false. a.b is the field b within a. Every request has the attribute: if the body lacks the field, is not JSON, or is larger than gateway.limits.json_bytes, it has the default."`
-	Default string `rules:"default" max:"1024" doc:"The value of json if the body does not tell it; empty if not given."`
+	JSON    string `rules:"json" max:"256" doc:"A field of the request's JSON body: text, number, true or false. a.b is the field b within a. A request that has no JSON body, or whose body lacks the field, has the default."`
+	Default string `rules:"default" max:"1024" doc:"The value of json for a request without it; empty if not given."`
+
+	OnUnreadable attribute.OnUnreadable `rules:"on_unreadable" doc:"What happens to a request whose JSON body cannot be read for a rule that enforces its limits: it is not a JSON object, larger than gateway.limits.json_bytes, compressed other than by gzip, has an object or array in the field, or its client or the node has no memory left for it. deny: it is answered 400, 413 or 503; default: it has the default. deny if not given."`
 }
 
 // RuleTerms are a rule as written in the document.

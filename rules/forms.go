@@ -141,6 +141,8 @@ func namesOf(t reflect.Type) []string {
 		return namesFrom(algorithm.OverageDeny, algorithm.OverageDebt)
 	case reflect.TypeFor[attribute.CertificatePart]():
 		return namesFrom(attribute.CommonName, attribute.Fingerprint)
+	case reflect.TypeFor[attribute.OnUnreadable]():
+		return namesFrom(attribute.DenyUnreadable, attribute.DefaultUnreadable)
 	case reflect.TypeFor[Mode]():
 		return modeNames
 	case reflect.TypeFor[OnError]():

@@ -15,6 +15,8 @@ var referenceExamples = map[string]string{
 	"attributes.NAME.json":        "attributes:\n  user: {json: params.name}\n",
 	"attributes.NAME.default":     "attributes:\n  user: {json: user, default: unknown}\n",
 
+	"attributes.NAME.on_unreadable": "attributes:\n  user: {json: user, default: unknown, on_unreadable: default}\n",
+
 	"rules[].name":                      "name: search-per-user",
 	"rules[].match":                     "match: {method: GET, path: \"/search/{rest...}\", plan: [free, trial]}",
 	"rules[].path_matching":             "match: {path: /login}\npath_matching: {ignore_case: true}",

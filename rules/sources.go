@@ -24,7 +24,7 @@ func (c *compiler) sources() (all []attribute.Source) {
 		c.checkSource(&s, name, at)
 		all = append(all, attribute.Source{
 			Attribute: name, Header: s.Header, Cookie: s.Cookie, Query: s.Query, Claim: s.Claim, Certificate: s.Certificate,
-			JSON: s.JSON, Default: s.Default,
+			JSON: s.JSON, Default: s.Default, OnUnreadable: s.OnUnreadable,
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.named)) {
@@ -54,10 +54,13 @@ func (c *compiler) checkSource(s *Source, name string, at path) {
 	if s.Default != "" && s.JSON == "" {
 		c.fail(at.with("default"), complain("default can only be used with json"))
 	}
+	if s.OnUnreadable != attribute.DenyUnreadable && s.JSON == "" {
+		c.fail(at.with("on_unreadable"), complain("on_unreadable can only be used with json"))
+	}
 	given := 0
 	var known []string
 	for _, f := range fieldsOf(reflect.TypeFor[Source]()) {
-		if f.name == "default" {
+		if f.name == "default" || f.name == "on_unreadable" {
 			continue
 		}
 		known = append(known, f.name)

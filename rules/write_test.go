@@ -96,6 +96,8 @@ func draw(t *rapid.T, v reflect.Value, f field) {
 		*to = algorithm.Overage(rapid.IntRange(0, 2).Draw(t, "overage"))
 	case *attribute.CertificatePart:
 		*to = attribute.CertificatePart(rapid.IntRange(1, 5).Draw(t, "certificate"))
+	case *attribute.OnUnreadable:
+		*to = attribute.OnUnreadable(rapid.IntRange(0, 1).Draw(t, "on_unreadable"))
 	case *Mode:
 		*to = Mode(rapid.IntRange(0, 2).Draw(t, "mode"))
 	case *OnError:

@@ -5,13 +5,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
 const perModel = `
-attributes: {model: {json: model, default: none}}
+attributes: {model: {json: model, default: none, on_unreadable: default}}
 rules: [{name: model, match: {method: POST}, key: [model], limits: [{rate: 2/1h, algorithm: fixed_window}]}]
 `
 
@@ -58,6 +59,42 @@ func TestJSONBodies(t *testing.T) {
 		}
 		if test.status == 200 && (len(got) == 0 || got[len(got)-1] != test.body) {
 			t.Errorf("%d: the server got another body", i)
+		}
+	}
+}
+
+// A body that has the attribute in a form that cannot be read is denied, unless only a shadow rule reads it.
+func TestUnreadableJSONBodies(t *testing.T) {
+	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { io.Copy(io.Discard, req.Body) }))
+	defer up.Close()
+	const strict = `
+attributes: {model: {json: model}}
+rules:
+  - {name: model, match: {path: /v1/chat}, key: [model], limits: [100/1h]}
+  - {name: tried, match: {path: /v1/tried}, mode: shadow, key: [model], limits: [100/1h]}
+`
+	s := start(t, setting{rules: strict, options: Options{Upstreams: upstreams(up.URL), Limits: Limits{MaxBody: 4 << 20}}})
+	for body, want := range map[string]string{
+		`{"model":"a"}`:   "200",
+		`{"model":["a"]}`: "400",
+		`[{"model":"a"}]`: "400",
+		`{"model":"a"`:    "400",
+		`{"model":"a","x":"` + strings.Repeat("x", 1<<20) + `"}`: "413",
+	} {
+		for _, path := range []string{"/v1/chat", "/v1/tried"} {
+			res, err := http.Post(s.url(path), "application/json", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(res.Body)
+			res.Body.Close()
+			status := want
+			if path == "/v1/tried" {
+				status = "200"
+			}
+			if got := strconv.Itoa(res.StatusCode); got != status {
+				t.Errorf("%.20s to %s: %s, want %s: %s", body, path, got, status, text)
+			}
 		}
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 )
 
-// bodyLogInterval is how often a body that did not tell what rules take from it is logged, for each reason. All of
+// bodyLogInterval is how often a body that cannot be read is logged, for each reason. All of
 // them are counted.
 const bodyLogInterval = time.Minute
 
-// bodyWarnings count and log the bodies that did not tell what rules take from them.
+// bodyWarnings count and log the bodies that cannot be read for rules.
 type bodyWarnings struct {
 	log *slog.Logger
 
@@ -29,8 +29,8 @@ func newBodyWarnings(log *slog.Logger) *bodyWarnings {
 
 func (b *bodyWarnings) add(req *http.Request, problem *httplimit.BodyError) {
 	if n, ok := b.count(problem.Reason, time.Now()); ok {
-		b.log.Warn("body lacks values that rules read, using defaults",
-			"reason", problem.Reason, "error", problem.Err, "method", req.Method, "path", req.URL.Path, "total", n)
+		b.log.Warn("body cannot be read for rules",
+			"denied", problem.Denied, "reason", problem.Reason, "error", problem.Err, "method", req.Method, "path", req.URL.Path, "total", n)
 	}
 }
 

@@ -62,6 +62,7 @@ func (s *Server) openRules(ctx context.Context) error {
 		return err
 	}
 	s.atEnd(s.rules.live.Close)
+	s.warnUnprovided()
 	return s.openEntitlements(ctx)
 }
 
@@ -239,6 +240,7 @@ func (s *Server) rulesChanged(status live.Status) {
 		}
 		at.Info("rules loaded", "propagation_seconds", status.Propagation.Seconds())
 		s.checkEntitlements(at)
+		s.warnUnprovided()
 	}
 	if status.Empty {
 		at.Warn("no rules: every request is allowed", "origin", s.rules.origin.String(), "next", s.nextWithoutRules())

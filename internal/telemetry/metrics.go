@@ -57,7 +57,7 @@ type State struct {
 	Late   *LateChargeStats
 	Held   *HeldStats // nil: there is no gateway
 
-	BodyWarnings map[string]int64 // bodies that did not tell what rules take from them, by reason
+	BodyWarnings map[string]int64 // bodies that cannot be read for rules, by reason
 
 	RefusedLogins   map[string]int64 // of the admin API, by reason
 	InvalidRequests map[string]int64 // from Envoy, by service

@@ -27,7 +27,7 @@ var (
 	memoryEvicted = describe("memory_evicted_total", "Idempotency keys that were evicted before they expired.")
 	memoryRefused = describe("memory_refused_total", "Permits and reservations refused because memory was full.")
 
-	bodyWarnings = describe("body_warnings_total", "Bodies of requests and responses that lack what a rule reads from them, so that the default applied, by reason.", "reason")
+	bodyWarnings = describe("body_warnings_total", "Bodies of requests and responses that cannot be read for rules, by reason: the request was denied, or the default applied.", "reason")
 
 	heldRequests = describe("held_requests", "Requests queued at the gateway by leaky buckets.")
 	heldBytes    = describe("held_bytes", "Bytes that queued requests use, as counted for gateway.limits.held_bytes.")
