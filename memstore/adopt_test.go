@@ -36,6 +36,7 @@ func at(t *testing.T, s *Store, m *algorithm.Meter, now algorithm.Instant, cost 
 
 // A follower ends with the newest answer, in whatever order answers arrive.
 func TestAdoptOutOfOrder(t *testing.T) {
+	t.Parallel()
 	for name, limit := range adoptable {
 		t.Run(name, func(t *testing.T) {
 			m := limit.MustCompile()

@@ -12,6 +12,7 @@ import (
 // A store that was full, and is full of expired state, keeps the contract. Twin is left out: its traces are
 // years apart in both directions, and what is expired in one is alive in another.
 func TestContractAfterAFlood(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("fills a store for every part of the contract")
 	}

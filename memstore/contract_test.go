@@ -9,6 +9,7 @@ import (
 )
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t testing.TB, nodes int) []storage.Store {
 		stores := make([]storage.Store, nodes)
 		one := open(t, Options{})

@@ -11,6 +11,7 @@ import (
 )
 
 func TestFloodFreesNobody(t *testing.T) {
+	t.Parallel()
 	const victims, budget = 1000, 4 << 20
 	flood := uint64(1_000_000)
 	if testing.Short() {
@@ -172,6 +173,7 @@ func (sh *shard) checkLists(t *testing.T) {
 
 // Tickets of all shapes against a budget that is far too small for them.
 func TestFullStoreStaysSound(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one goroutine plays many steps")
 	}

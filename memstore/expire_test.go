@@ -13,6 +13,7 @@ import (
 // A replay that expires state holds the keys of its last windows, however many there were before, and
 // decides like one that forgets nothing.
 func TestExpire(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one goroutine plays many steps")
 	}

@@ -132,6 +132,7 @@ func TestNoRoomForAGuard(t *testing.T) {
 
 // Tickets, settlements and bans of all shapes against a budget that is far too small for them.
 func TestFullStoreStaysSoundWithGuards(t *testing.T) {
+	t.Parallel()
 	var meters []*algorithm.Meter
 	for _, count := range []int64{1, 5, 40, 300} {
 		ordinal := uint8(count % 32)

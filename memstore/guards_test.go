@@ -151,6 +151,7 @@ func TestBansAreNotEvicted(t *testing.T) {
 // A client that invents ids, reservations and permits takes no more memory than there is, refunds no
 // client's tokens, and blocks no other client.
 func TestFloodOfIDs(t *testing.T) {
+	t.Parallel()
 	const victims, budget = 500, 2 << 20
 	flood := uint64(300_000)
 	if testing.Short() {

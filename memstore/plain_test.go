@@ -54,6 +54,7 @@ func meters(t *testing.T, limits []algorithm.Limit) (all []*algorithm.Meter) {
 
 // A plain ticket has the same outcome and leaves the same slots as it does through a workspace.
 func TestPlainTicketsAreDecidedAlike(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, 11))
 		in, through := open(t, Options{MaxBytes: MinBytes}), open(t, Options{MaxBytes: MinBytes})

@@ -83,8 +83,13 @@ func (f *flood) run(keys int) {
 }
 
 func TestResidentBytesStayWithinMaxBytes(t *testing.T) {
-	for _, size := range []int64{MinBytes, 8 << 20, 160 << 20} {
+	t.Parallel()
+	for size, rounds := range map[int64]int{MinBytes: 4, 8 << 20: 4, 128 << 20: 2} { // the last has huge pages
 		t.Run(strconv.FormatInt(size, 10), func(t *testing.T) {
+			t.Parallel()
+			if os.Getenv("PENSTOCK_TEST_LONG") == "1" {
+				rounds = 4
+			}
 			if testing.Short() && size > MinBytes {
 				t.Skip("fills much memory")
 			}
@@ -93,7 +98,7 @@ func TestResidentBytesStayWithinMaxBytes(t *testing.T) {
 				f := newFlood(t, s)
 				keys := int(size / slotSize / 3)
 				most := int64(0)
-				for range 4 {
+				for range rounds {
 					f.run(keys)
 					now := s.memory.resident(t)
 					if counted := s.Stats().Bytes; now > counted || counted > size {
@@ -113,7 +118,7 @@ func TestResidentBytesStayWithinMaxBytes(t *testing.T) {
 				for i := range s.shards {
 					s.shards[i].checkLists(t)
 				}
-				f.run(keys)
+				f.run(keys / 4)
 				if s.memory.resident(t) < most/8 {
 					t.Error("the store is not used any more")
 				}
@@ -124,6 +129,7 @@ func TestResidentBytesStayWithinMaxBytes(t *testing.T) {
 
 // In a separate process everything counts, including what the store has on the heap.
 func TestProcessStaysWithinMaxBytes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("fills 32 MiB in a process of its own, which waits until they are returned")
 	}

@@ -19,6 +19,7 @@ import (
 // The oracle is a store with room for everything. It decides what the full store has let pass, and would
 // deny whatever a key gets beyond its limit.
 func TestFullStoreNeverUndercounts(t *testing.T) {
+	t.Parallel()
 	for name, l := range map[string]algorithm.Limit{
 		"window":   {Algorithm: algorithm.FixedWindow, Count: 5, Window: time.Minute},
 		"calendar": {Algorithm: algorithm.FixedWindow, Count: 5, Period: algorithm.Hour},
@@ -145,6 +146,7 @@ func TestNewSharedCounterStartsFromTheOneBefore(t *testing.T) {
 
 // Keys of a rule may have different limits. Whichever of them share a counter, none gets more than its own limit.
 func TestSharingKeysHaveDifferentLimits(t *testing.T) {
+	t.Parallel()
 	for name, l := range map[string]algorithm.Limit{
 		"window":              {Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Minute},
 		"window with denied":  {Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Minute, CountDenied: true},
@@ -268,6 +270,7 @@ func TestFullStoreRefusesPermitsAndReservations(t *testing.T) {
 // Keys that make one request each, ten times as many as there is room for: ideally none of them is denied.
 // The denials that do occur are the price of never undercounting.
 func TestLightKeysAtTenTimesCapacity(t *testing.T) {
+	t.Parallel()
 	size := int64(4 << 20)
 	if testing.Short() {
 		size = 1 << 20
@@ -305,6 +308,7 @@ func (m *memory) mostShared() (n uint32) {
 
 // Expired state makes room before any live state has to be shared or refused.
 func TestDeadKeysMakeRoomForLiveLogs(t *testing.T) {
+	t.Parallel()
 	for name, pause := range map[string]time.Duration{"after a pause": 10 * time.Second, "at once": 1300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -45,6 +45,7 @@ func TestClockCountsTicks(t *testing.T) {
 
 // A counter that does not agree with the system's clock is given up, and the time continues from the last check.
 func TestCounterThatIsWrong(t *testing.T) {
+	t.Parallel()
 	for name, wrong := range map[string]func(s *tickScale){
 		"ten percent fast": func(s *tickScale) { s.scale += s.scale / 10 },
 		"ten percent slow": func(s *tickScale) { s.scale -= s.scale / 10 },
