@@ -109,7 +109,8 @@ func (w *workspace) addGroup(c *penstock.Call, m *rules.MatchedRule) (err error)
 	}
 	limits := r.LimitsFor(m.Override, c, m.Key, w.data, &w.fallbacks)
 	cost, reserve := costOf(m, c), reserveFor(r, c)
-	if reserve == 0 && cost > 0 && w.isNamed(c) {
+	refundOnly := reserve == 0 && cost > 0 && w.isNamed(c)
+	if refundOnly {
 		reserve = returnableFor(limits.Meters)
 	}
 	for _, meter := range limits.Meters {
@@ -126,6 +127,7 @@ func (w *workspace) addGroup(c *penstock.Call, m *rules.MatchedRule) (err error)
 		Reserve: reserve,
 		Leased:  r.Leased,
 
+		RefundOnly: refundOnly,
 		Returnable: w.refunds || r.Reserve != 0 || r.Corrected(),
 	}
 	if limits.Dedup != nil {

@@ -132,7 +132,7 @@ func (s *Store) adoptBan(k *storage.StateReport) {
 		if k.Given {
 			t.Now = k.Now
 		}
-		if p.sh.makeRoom(1, &roomRequest{&t, s.seed, k.Now}) != nil {
+		if p.sh.makeRoom(1, &roomRequest{ticket: &t, seed: s.seed, now: k.Now}) != nil {
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 // pages are returned.
 type arena struct {
 	memory *memory
+	beside bool            // it is of a shard of records and reservations
 	open   [classes]uint32 // first page of the class with a free block, linked by next and prev
 }
 
@@ -48,14 +49,14 @@ func pageEntries(class uint8) int { return max(frameEntries, classSize(int(class
 func (a *arena) page(i uint32) *page { return &a.memory.frames.pages[i] }
 
 // alloc returns a block for at least n entries, or 0 if there is no room.
-func (a *arena) alloc(n int) block {
+func (a *arena) alloc(n int, c claim) block {
 	class := classFor(n)
 	if class >= classes {
 		return 0
 	}
 	i := a.open[class]
 	if i == 0 {
-		if i = a.addPage(class); i == 0 {
+		if i = a.addPage(class, c); i == 0 {
 			return 0
 		}
 	}
@@ -102,9 +103,9 @@ func (a *arena) entries(b block, n int) []algorithm.Entry {
 	return a.memory.frames.entries(i)[offset : offset+n : offset+classSize(int(a.page(i).class))]
 }
 
-func (a *arena) addPage(class int) uint32 {
+func (a *arena) addPage(class int, c claim) uint32 {
 	size, length := classSize(class), pageEntries(uint8(class))
-	i := a.memory.alloc(length / frameEntries)
+	i := a.memory.alloc(length/frameEntries, c, a.beside)
 	if i == 0 {
 		return 0
 	}
@@ -120,7 +121,7 @@ func (a *arena) addPage(class int) uint32 {
 
 func (a *arena) dropPage(i uint32) {
 	a.unlink(i)
-	a.memory.free(i, pageEntries(a.page(i).class)/frameEntries)
+	a.memory.free(i, pageEntries(a.page(i).class)/frameEntries, a.beside)
 }
 
 func (a *arena) link(i uint32) {

@@ -22,7 +22,7 @@ func TestArenaKeepsListsApart(t *testing.T) {
 	for step := range 20_000 {
 		if len(lists) == 0 || r.IntN(2) == 0 {
 			n := 1 + r.IntN(1<<r.IntN(9))
-			b := a.alloc(n)
+			b := a.alloc(n, forState)
 			if b == 0 {
 				t.Fatalf("step %d: no block of %d with %d bytes used", step, n, memory.used())
 			}
@@ -70,7 +70,7 @@ func TestArenaHasClassesForEveryLog(t *testing.T) {
 		}
 	}
 	a := &arena{memory: regionOf(t, 1<<20, 16)}
-	if b := a.alloc(classSize(classes)); b != 0 {
+	if b := a.alloc(classSize(classes), forState); b != 0 {
 		t.Errorf("a block beyond all classes: %d", b)
 	}
 }
@@ -80,24 +80,24 @@ func TestArenaStaysWithinItsBudget(t *testing.T) {
 	a := &arena{memory: memory}
 	var blocks []block
 	for {
-		b := a.alloc(10)
+		b := a.alloc(10, forState)
 		if b == 0 {
 			break
 		}
 		blocks = append(blocks, b)
 	}
-	if lists := memory.frames.bytes; lists > memory.max*13/16 || lists < 11<<16 || memory.used() > 1<<20 {
+	if lists := memory.frames.bytes; lists > memory.max*13/16 || lists < 10<<16 || memory.used() > 1<<20 {
 		t.Errorf("%d bytes of lists, %d bytes in all", lists, memory.used())
 	}
 	a.free(blocks[0])
-	if a.alloc(10) == 0 {
+	if a.alloc(10, forState) == 0 {
 		t.Error("what was freed cannot be had again")
 	}
 	// Freed memory can be used for something else once it was returned to the system.
 	for _, b := range blocks[1:] {
 		a.free(b)
 	}
-	if a.alloc(10_000) == 0 {
+	if a.alloc(10_000, forState) == 0 {
 		t.Error("a large block where small ones were")
 	}
 }
@@ -112,7 +112,7 @@ func TestFramesAreFound(t *testing.T) {
 	for step := range 20_000 {
 		if r.IntN(2) == 0 || len(runs) == 0 {
 			n := 1 << max(0, r.IntN(10)-4)
-			i := int(m.alloc(n))
+			i := int(m.alloc(n, forState, false))
 			if i == 0 {
 				continue
 			}
@@ -133,7 +133,7 @@ func TestFramesAreFound(t *testing.T) {
 				}
 				delete(owner, j)
 			}
-			m.free(uint32(runs[k].first), runs[k].n)
+			m.free(uint32(runs[k].first), runs[k].n, false)
 			runs[k] = runs[len(runs)-1]
 			runs = runs[:len(runs)-1]
 		}

@@ -11,7 +11,7 @@
 //
 // Strikes and bans, and the budget for duplicates, are slots next to those of their subject's limits. The
 // record of a request with an idempotency key has its own slot. So does a reservation, whose receipts are a
-// block. Both are in their subject's shard but spread over it, because there may be many of them.
+// block. A subject may have many of both, so they are spread over shards of their own.
 //
 // # Memory
 //
@@ -24,8 +24,9 @@
 // goroutine that visits the shards every second or, in a large store, every few seconds. A ticket that
 // brings its own instant expires nothing, and the real clock does not expire what such a ticket wrote.
 //
-// When the memory is used up, the store removes expired state at once, then the records of requests; their
-// duplicates are then charged. It never forgets live counters, bans, permits or reservations. A key for
+// When the memory is used up, the store removes expired state at once. Records of requests, closed reservations, and
+// reservations that are kept for a refund only use at most half of the memory; beyond that the oldest are forgotten, and
+// their duplicates are charged. The store never forgets live counters, bans, permits or open reservations. A key for
 // which there is no room shares a counter with other keys of its limit. It may be denied because of them,
 // but it never gets more than its limit. It collects no strikes, and resetting it has no effect, because
 // the counter is not its own. A log that cannot grow becomes coarser: it counts some requests for longer.

@@ -16,9 +16,9 @@ const (
 func anySlot(*slot) bool   { return true }
 func hasList(s *slot) bool { return s.isSpilled() }
 
-// evict samples adjacent slots at a random position and removes the record of a request that would expire
-// first. It never removes a record of the ticket itself. It reports whether it found one. If a record is
-// forgotten, its duplicates are charged; forgetting anything else would undercount.
+// evict samples adjacent slots at a random position and removes the record or reservation that would expire first, of
+// those that may be forgotten. It never removes one of the ticket itself. It reports whether it found one. Forgetting
+// anything else would undercount.
 func (sh *shard) evict(r *roomRequest, wanted func(*slot) bool) bool {
 	size := sh.size()
 	if size == 0 {
@@ -39,7 +39,7 @@ func (sh *shard) evict(r *roomRequest, wanted func(*slot) bool) bool {
 			break
 		}
 		left := s.left(r.now, r.isGiven())
-		if left >= shortest || !s.isRecord() || !wanted(s) || r.isOwn(s) {
+		if left >= shortest || !wanted(s) || !sh.isForgettable(s) || r.isOwn(s) {
 			continue
 		}
 		victim, shortest = i, left

@@ -73,7 +73,7 @@ func TestFullOfTheSpent(t *testing.T) {
 	permits := limit(t, algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 2, Window: time.Hour})
 	const now = 7_200_000_000
 	n := uint64(len(fill(t, s, now)))
-	if n < MinBytes/slotSize/2 {
+	if n < MinBytes/slotSize*2/5 {
 		t.Fatalf("full with %d keys", n)
 	}
 	if stats := s.Stats(); stats.Bytes > MinBytes || stats.Evicted+stats.Shared+stats.Refused != 0 {

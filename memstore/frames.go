@@ -43,8 +43,9 @@ func (f *frames) entries(i uint32) []algorithm.Entry {
 	return unsafe.Slice((*algorithm.Entry)(unsafe.Add(f.first, int64(i)*frameBytes)), pageEntries(f.pages[i].class))
 }
 
-// alloc returns the first of n adjacent frames, or 0 if there is no room.
-func (m *memory) alloc(n int) uint32 {
+// alloc returns the first of n adjacent frames, or 0 if there is no room. beside says that they are for the lists of
+// records and reservations.
+func (m *memory) alloc(n int, c claim, beside bool) uint32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f := &m.frames
@@ -53,7 +54,7 @@ func (m *memory) alloc(n int) uint32 {
 		return 0
 	}
 	fresh := func() int64 { return int64(n-count(f.freed, i, n)) * frameBytes }
-	if !m.hasRoom(f.bytes, fresh(), false) && !(f.purge() > 0 && m.hasRoom(f.bytes, fresh(), false)) {
+	if !m.hasRoom(f.bytes, fresh(), c) && !(f.purge() > 0 && m.hasRoom(f.bytes, fresh(), c)) {
 		return 0
 	}
 	f.bytes += fresh()
@@ -61,12 +62,18 @@ func (m *memory) alloc(n int) uint32 {
 		f.used[j/64] |= 1 << (j % 64)
 		f.freed[j/64] &^= 1 << (j % 64)
 	}
+	if beside {
+		m.beside += int64(n) * frameBytes
+	}
 	return uint32(i)
 }
 
-func (m *memory) free(i uint32, n int) {
+func (m *memory) free(i uint32, n int, beside bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if beside {
+		m.beside -= int64(n) * frameBytes
+	}
 	f := &m.frames
 	for j := int(i); j < int(i)+n; j++ {
 		f.used[j/64] &^= 1 << (j % 64)

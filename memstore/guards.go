@@ -8,7 +8,7 @@ import (
 )
 
 // A guard locates what a group needs besides its charges: its subject's ban, its record, the budget for
-// duplicates and its reservation. All of them are in the subject's shard.
+// duplicates and its reservation. The record and the reservation are in shards of their own, see apart.go.
 type guard struct {
 	penalty, record, reservation slotRef
 
@@ -58,12 +58,19 @@ func (w *workspace) listGuards() {
 		if g.Remembers() {
 			k, _ := keyOf(&g.Subject, g.Dedup.Budget.Fingerprint, seed)
 			v.budget = item{slotRef: slotRef{key: k, sh: sh}, Charge: algorithm.Charge{Meter: g.Dedup.Budget, Cost: g.ReplayCost()}, tag: tagOf(&g.Subject)}
-			v.record = slotRef{key: callKey(&g.Subject, &g.Call, seed), sh: sh}
+			v.record = w.refApart(callKey(&g.Subject, &g.Call, seed))
 		}
 		if g.Reserve != 0 {
-			v.reservation = slotRef{key: reservationKey(&g.Subject, w.ticket.Nonce, seed), sh: sh}
+			v.reservation = w.refApart(reservationKey(&g.Subject, w.ticket.Nonce, seed))
 		}
 	}
+}
+
+// refApart returns where a record or a reservation is expected, and adds its shard to those to lock.
+func (w *workspace) refApart(k key) slotRef {
+	sh, index := w.store.apartShard(k)
+	w.shards = append(w.shards, index)
+	return slotRef{key: k, sh: sh}
 }
 
 // sightsOrNil returns nil if no group is guarded.
@@ -104,7 +111,7 @@ func (w *workspace) weighGuard(g *storage.Group, v *guard, sight *storage.GuardR
 		if g.Dedup.Recalls(sight.First, w.now) {
 			w.weigh(&v.budget, &v.repeats)
 			sight.Replay = v.repeats.Passes
-			if v.budget.missing && v.budget.sh.makeRoom(1, &roomRequest{w.ticket, w.store.seed, w.now}) != nil {
+			if v.budget.missing && v.budget.sh.makeRoom(1, w.room()) != nil {
 				sight.Replay = false // a duplicate that cannot be counted is charged
 			}
 		}
@@ -159,7 +166,7 @@ func (w *workspace) holdGuards(r *roomRequest) error {
 	for i := range w.guards {
 		g, v := &w.ticket.Groups[i], &w.guards[i]
 		if v.record.wanted && g.Names() && !w.sights[i].Replay {
-			if v.record.holdBlock(1, r) != nil {
+			if v.record.holdBlock(1, r, forRecords) != nil {
 				v.record.wanted = false
 			}
 		}
@@ -169,7 +176,7 @@ func (w *workspace) holdGuards(r *roomRequest) error {
 			}
 		}
 		if v.reservation.wanted {
-			if v.reservation.holdBlock(reservationEntries(len(g.Charges)), r) != nil {
+			if v.reservation.holdBlock(reservationEntries(len(g.Charges)), r, w.claimFor(i)) != nil {
 				return v.reservation.sh.refuse()
 			}
 		}
@@ -222,6 +229,6 @@ func (w *workspace) remember(g *storage.Group, v *guard, nonce uint64, decisions
 	}
 	if v.reservation.wanted {
 		r := storage.Reservation{Nonce: nonce, Until: w.now.Add(g.Reserve), Receipts: w.receipts}
-		v.reservation.setReservation(&g.Subject, &r, w.now, w.isGiven())
+		v.reservation.setReservation(&g.Subject, &r, g.RefundOnly, w.now, w.isGiven())
 	}
 }

@@ -26,7 +26,7 @@ func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, ab
 			page = append(page, keyText(low))
 		}
 	}
-	for looked := 0; at.shard < len(s.shards); {
+	for looked := 0; at.shard < s.subjects(); {
 		if err := ctx.Err(); err != nil {
 			return nil, "", ended("list keys", err)
 		}
@@ -69,7 +69,7 @@ func (sh *shard) walk(from uint64, now algorithm.Instant, list func(place uint64
 			last, listed = s.place, false
 		}
 		looked++
-		if !listed && !s.isApart() && !s.isShared() && s.left(now, false) > 0 {
+		if !listed && !s.isShared() && s.left(now, false) > 0 {
 			list(s.place)
 			listed = true
 		}
@@ -96,7 +96,7 @@ func (s *Store) parsePosition(cursor string) (position, error) {
 	first, second, _ := strings.Cut(cursor, ":")
 	shard, err := strconv.ParseUint(first, 10, 16)
 	low, err2 := strconv.ParseUint(second, 16, 64)
-	if err != nil || err2 != nil || shard >= uint64(len(s.shards)) {
+	if err != nil || err2 != nil || shard >= uint64(s.subjects()) {
 		return position{}, fmt.Errorf("%w cursor %q: must be empty, or what the page before returned", algorithm.ErrInvalid, cursor)
 	}
 	return position{int(shard), low * s.seed}, nil

@@ -41,6 +41,7 @@ func (w *workspace) layOutLate(c *storage.LateCharge) {
 	w.own = storage.Ticket{Now: c.Now, Groups: w.ownGroup[:]}
 	w.ticket = &w.own
 	w.list()
+	w.guards = append(w.guards[:0], guard{record: w.refApart(lateKey(&c.Subject, c.Nonce, w.store.seed))})
 }
 
 // A lateItem is the new state of an item.
@@ -52,7 +53,7 @@ type lateItem struct {
 func (w *workspace) chargeLate(c *storage.LateCharge) error {
 	w.now = w.store.instant(w.ticket)
 	clear(w.found)
-	record := slotRef{key: lateKey(&c.Subject, c.Nonce, w.store.seed), sh: w.items[0].sh}
+	record := &w.guards[0].record
 	if record.findSlot() != nil {
 		return nil
 	}
@@ -83,14 +84,17 @@ func (w *workspace) chargeLate(c *storage.LateCharge) error {
 
 // makeRoomForLate makes room for all writes, including the record of the charge.
 func (w *workspace) makeRoomForLate(after []lateItem) error {
-	r := &roomRequest{w.ticket, w.store.seed, w.now}
-	n := uint32(1)
+	r := w.room()
+	n := uint32(0)
 	for i := range w.items {
 		if it := &w.items[i]; it.wanted && it.missing {
 			n++
 		}
 	}
 	if err := w.items[0].sh.makeRoom(n, r); err != nil {
+		return err
+	}
+	if err := w.guards[0].record.sh.makeRoomApart(1, r, forState); err != nil {
 		return err
 	}
 	for i := range w.items {

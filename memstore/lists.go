@@ -34,7 +34,7 @@ func (it *item) makeBlock(lists int, r *roomRequest) error {
 	if need <= cap(list) {
 		return nil
 	}
-	b := sh.allocEvicting(need, r)
+	b := sh.allocReclaiming(need, r, forState)
 	if b == 0 {
 		return it.doWithout(lists+1, r)
 	}
@@ -64,27 +64,17 @@ func (it *item) doWithout(n int, r *roomRequest) error {
 // needLists creates the arena on first use.
 func (sh *shard) needLists() {
 	if sh.lists == nil {
-		sh.lists = &arena{memory: sh.memory}
+		sh.lists = &arena{memory: sh.memory, beside: sh.isApart()}
 	}
 }
 
-// allocEvicting returns a block for n entries, evicting other lists if necessary, or 0 if even that does
-// not help.
-func (sh *shard) allocEvicting(n int, r *roomRequest) block {
-	const tries = 8
-	b := sh.lists.alloc(n)
-	if b != 0 || sh.reclaimFor(r, noShare, func() bool { b = sh.lists.alloc(n); return b != 0 }) {
-		return b
+// allocReclaiming returns a block for n entries, removing expired state if necessary, or 0 if even that does not help.
+func (sh *shard) allocReclaiming(n int, r *roomRequest, c claim) block {
+	b := sh.lists.alloc(n, c)
+	if b == 0 {
+		sh.reclaimFor(r, noShare, func() bool { b = sh.lists.alloc(n, c); return b != 0 })
 	}
-	for range tries {
-		if !sh.evict(r, hasList) {
-			return 0
-		}
-		if b := sh.lists.alloc(n); b != 0 {
-			return b
-		}
-	}
-	return 0
+	return b
 }
 
 // adopt gives the item's block to the slot and moves the slot's contents into it.
@@ -204,7 +194,7 @@ func (it *item) shrinkList(s *slot) {
 	if len(list)*4 > cap(list) || cap(list) == classSize(0) {
 		return
 	}
-	if it.block = it.sh.lists.alloc(2 * len(list)); it.block != 0 {
+	if it.block = it.sh.lists.alloc(2*len(list), forState); it.block != 0 {
 		it.adopt(s)
 	}
 }

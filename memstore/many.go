@@ -178,13 +178,21 @@ func (it *item) writes(taken bool) bool {
 // mayWrite is writes before the independent groups are decided.
 func (it *item) mayWrite(taken bool) bool { return it.writes(taken || it.alone) }
 
+// room returns the request for room of the ticket, whose shards are locked.
+func (w *workspace) room() *roomRequest {
+	return &roomRequest{ticket: w.ticket, seed: w.store.seed, now: w.now, held: w.shards}
+}
+
 // makeRoom ensures that everything the ticket may write has room. It does not change any state of the
 // ticket, so nothing is half charged if there is no room. Tables come first: expired slots may disappear
 // there, so lists are looked up again afterwards.
 func (w *workspace) makeRoom(taken bool) error {
-	r := &roomRequest{w.ticket, w.store.seed, w.now}
+	r := w.room()
 	for _, index := range w.shards {
 		sh := &w.store.shards[index]
+		if sh.isApart() {
+			continue
+		}
 		n := w.newSlots(sh, taken)
 		if n == 0 || sh.makeRoom(n, r) == nil {
 			continue
@@ -192,6 +200,9 @@ func (w *workspace) makeRoom(taken bool) error {
 		if err := w.divide(sh, taken, r); err != nil {
 			return err
 		}
+	}
+	if err := w.makeRoomForGuards(r); err != nil {
+		return err
 	}
 	lists := 0
 	for i := range w.items {

@@ -24,7 +24,7 @@ func (s *Store) Ban(ctx context.Context, b *storage.Ban) (until algorithm.Instan
 	now := s.instant(t)
 	st := b.Apply(p.findSlot().penalty(), now)
 	if p.missing {
-		if p.sh.makeRoom(1, &roomRequest{t, s.seed, now}) != nil {
+		if p.sh.makeRoom(1, &roomRequest{ticket: t, seed: s.seed, now: now}) != nil {
 			return 0, fmt.Errorf("ban in memory: %w", p.sh.refuse())
 		}
 	}
@@ -57,12 +57,11 @@ func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	if g.Dedup != nil {
 		forget(g.Dedup.Budget.Fingerprint)
 	}
-	sh.forgetReservations(&g.Subject)
+	s.visitReservations(&g.Subject, func(*shard, *slot) bool { return true })
 	return nil
 }
 
-// Reservations returns a subject's reservations, ordered by nonce. It scans the subject's shard, about a
-// MiB.
+// Reservations returns a subject's reservations, ordered by nonce. It scans those of all subjects.
 func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, subject storage.Subject, most int) (some []storage.Reservation, total int64, err error) {
 	if err := storage.ValidateInspection(now, most); err != nil {
 		return nil, 0, err
@@ -76,7 +75,7 @@ func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, subject
 	sh := s.shardOf(&subject)
 	sh.lock()
 	defer sh.unlock()
-	live := sh.reservations(&subject, now)
+	live := s.reservations(&subject, now)
 	return live[:min(most, len(live))], int64(len(live)), nil
 }
 

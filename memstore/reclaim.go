@@ -13,7 +13,7 @@ const helpShards = 16
 // reclaimFor removes expired state until there is enough room, first in this shard and then in others. It
 // reports whether there is enough. share limits how much the table of this shard shrinks.
 func (sh *shard) reclaimFor(r *roomRequest, share uint32, enough func() bool) bool {
-	if sh.reclaim(r, share) && enough() {
+	if sh.reclaim(r, share, true) && enough() {
 		return true
 	}
 	for range helpShards {
@@ -24,9 +24,9 @@ func (sh *shard) reclaimFor(r *roomRequest, share uint32, enough func() bool) bo
 		var done bool
 		switch {
 		case r.holds(other):
-			done = other.reclaim(r, noShare)
+			done = other.reclaim(r, noShare, false)
 		case other.tryLock(): // waiting for it while holding other locks could deadlock
-			done = other.reclaim(r, anyShare)
+			done = other.reclaim(r, anyShare, false)
 			other.unlock()
 		}
 		if done && enough() {
@@ -38,6 +38,11 @@ func (sh *shard) reclaimFor(r *roomRequest, share uint32, enough func() bool) bo
 
 // holds reports whether the ticket holds the lock of a shard.
 func (r *roomRequest) holds(sh *shard) bool {
+	for _, i := range r.held {
+		if &sh.memory.store.shards[i] == sh {
+			return true
+		}
+	}
 	for i := range r.ticket.Groups {
 		if sh.memory.store.shardOf(&r.ticket.Groups[i].Subject) == sh {
 			return true
@@ -60,9 +65,9 @@ func (m *memory) nextToHelp(unit uint32) *shard {
 }
 
 // reclaim removes all expired state except what the ticket itself uses. It reports whether it ran. At an
-// instant that the ticket brings, state written by the real clock goes first: such instants may go back,
-// and then state that had expired counts again.
-func (sh *shard) reclaim(r *roomRequest, share uint32) bool {
+// instant that the ticket brings, state written by the real clock goes first, and in other shards than the one that needs room only that:
+// such instants may go back, and then state that had expired counts again.
+func (sh *shard) reclaim(r *roomRequest, share uint32, own bool) bool {
 	unit := uint32(r.now >> reclaimUnit)
 	if sh.reclaimed == unit || sh.chunks == 0 {
 		return false
@@ -71,7 +76,7 @@ func (sh *shard) reclaim(r *roomRequest, share uint32) bool {
 	if r.isGiven() {
 		now := sh.memory.store.clock.now()
 		real := func(s *slot) bool { return s.left(now, false) <= 0 && !r.isOwn(s) }
-		if sh.matching(real) > 0 {
+		if !own || sh.matching(real) > 0 {
 			expired, unit = real, sh.reclaimed
 		}
 	}

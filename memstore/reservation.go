@@ -15,6 +15,11 @@ import (
 const (
 	reservationHeader = 2
 	receiptEntries    = 2
+
+	// Flags below the end.
+	reservationClosed = 1
+	reservationRefund = 2 // it is kept for a refund only
+	reservationFlags  = 2 // bits
 )
 
 func reservationEntries(receipts int) int { return reservationHeader + receiptEntries*receipts }
@@ -38,16 +43,19 @@ func (sh *shard) reservation(s *slot, receipts []algorithm.Receipt) storage.Rese
 	for rest := list[reservationHeader:]; len(rest) > 0; rest = rest[receiptEntries:] {
 		receipts = append(receipts, algorithm.Receipt{Fingerprint: uint64(rest[1].Value), Cost: rest[0].Value, At: rest[0].At})
 	}
-	return storage.Reservation{Nonce: uint64(ends.Value), Until: ends.At >> 1, Closed: ends.At&1 != 0, Receipts: receipts}
+	return storage.Reservation{Nonce: uint64(ends.Value), Until: ends.At >> reservationFlags, Closed: ends.At&reservationClosed != 0, Receipts: receipts}
 }
 
 // setReservation writes a reservation. A block for it must be held.
-func (p *slotRef) setReservation(subject *storage.Subject, r *storage.Reservation, now algorithm.Instant, isGiven bool) {
+func (p *slotRef) setReservation(subject *storage.Subject, r *storage.Reservation, refund bool, now algorithm.Instant, isGiven bool) {
 	s := p.slotApart()
 	list := p.entries(s, reservationEntries(len(r.Receipts)))
-	ends := r.Until << 1
+	ends := r.Until << reservationFlags
 	if r.Closed {
-		ends |= 1
+		ends |= reservationClosed
+	}
+	if refund {
+		ends |= reservationRefund
 	}
 	list[0], list[1] = subjectEntry(subject), algorithm.Entry{At: ends, Value: int64(r.Nonce)}
 	for i, receipt := range r.Receipts {
@@ -58,28 +66,31 @@ func (p *slotRef) setReservation(subject *storage.Subject, r *storage.Reservatio
 	s.head = head(now, r.Until, apart|spilled|givenFlag(isGiven))
 }
 
-// reservations returns the live reservations of a subject, ordered by nonce. It scans the whole shard.
-func (sh *shard) reservations(subject *storage.Subject, now algorithm.Instant) (live []storage.Reservation) {
-	for i := range sh.size() {
-		s := sh.at(i)
-		if !sh.isReservation(s, subject) {
-			continue
-		}
-		if r := sh.reservation(s, nil); r.Live(now) {
+// reservations returns the live reservations of a subject, ordered by nonce. It scans all of them, and needs the lock of
+// the subject's shard.
+func (s *Store) reservations(subject *storage.Subject, now algorithm.Instant) (live []storage.Reservation) {
+	s.visitReservations(subject, func(sh *shard, at *slot) bool {
+		if r := sh.reservation(at, nil); r.Live(now) {
 			live = append(live, r)
 		}
-	}
+		return false
+	})
 	slices.SortFunc(live, func(a, b storage.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	return live
 }
 
-// forgetReservations removes all reservations of a subject. It scans the whole shard.
-func (sh *shard) forgetReservations(subject *storage.Subject) {
-	for i := uint32(0); i < sh.size(); {
-		if sh.isReservation(sh.at(i), subject) {
-			sh.drop(i) // and visit the slot that moves here
-		} else {
-			i++
+// visitReservations calls visit for each reservation of a subject and removes those for which it returns true.
+func (s *Store) visitReservations(subject *storage.Subject, visit func(*shard, *slot) (drop bool)) {
+	for i := range s.apartShards() {
+		sh := &s.apartShards()[i]
+		sh.lock()
+		for i := uint32(0); i < sh.size(); {
+			if at := sh.at(i); sh.isReservation(at, subject) && visit(sh, at) {
+				sh.drop(i) // and visit the slot that moves here
+			} else {
+				i++
+			}
 		}
+		sh.unlock()
 	}
 }

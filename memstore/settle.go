@@ -176,7 +176,7 @@ func (w *workspace) renew(what *storage.Settlement, r *storage.Reservation, out 
 	}
 	r.Until = w.now.Add(what.TTL)
 	out.Until = r.Until
-	w.guards[0].reservation.setReservation(&what.Subject, r, w.now, w.isGiven())
+	w.guards[0].reservation.setReservation(&what.Subject, r, false, w.now, w.isGiven())
 	return nil
 }
 
@@ -239,7 +239,7 @@ func (w *workspace) resettles(it *item, receipt algorithm.Receipt, o algorithm.O
 // makeRoomToClose is makeRoom for a settlement: it makes room for the additional charges and for the costs
 // that a closed reservation remembers.
 func (w *workspace) makeRoomToClose() error {
-	r := &roomRequest{w.ticket, w.store.seed, w.now}
+	r := w.room()
 	sh := &w.store.shards[w.shards[0]]
 	n, costs := uint32(0), 0
 	if p := &w.guards[0].penalty; p.wanted && p.missing {
@@ -266,7 +266,7 @@ func (w *workspace) makeRoomToClose() error {
 			}
 		}
 	}
-	return w.guards[0].reservation.holdBlock(reservationEntries(costs), r)
+	return w.guards[0].reservation.holdBlock(reservationEntries(costs), r, forState)
 }
 
 // closesWith reports whether a closed reservation remembers the cost of the charge.
@@ -290,16 +290,16 @@ func (w *workspace) resettle(it *item, receipt algorithm.Receipt, o algorithm.Ov
 	it.save(st)
 }
 
-// keepClosed keeps the closed reservation until its end, with its final costs.
+// keepClosed keeps the closed reservation for a while, with its final costs.
 func (w *workspace) keepClosed(what *storage.Settlement, r *storage.Reservation) {
-	closed := storage.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true, Receipts: r.Receipts[:0]}
+	closed := storage.Reservation{Nonce: r.Nonce, Until: storage.ClosedUntil(r.Until, w.now), Closed: true, Receipts: r.Receipts[:0]}
 	for i := range w.items {
 		if it := &w.items[i]; it.closesWith() {
 			closed.Receipts = append(closed.Receipts, algorithm.Receipt{Fingerprint: it.Meter.Fingerprint, Cost: it.Cost})
 		}
 	}
 	w.receipts = closed.Receipts
-	w.guards[0].reservation.setReservation(&what.Subject, &closed, w.now, w.isGiven())
+	w.guards[0].reservation.setReservation(&what.Subject, &closed, false, w.now, w.isGiven())
 }
 
 // report fills in the current numbers, as a peek would, except for what was refused.

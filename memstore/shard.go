@@ -82,6 +82,7 @@ type roomRequest struct {
 	ticket *storage.Ticket
 	seed   uint64
 	now    algorithm.Instant
+	held   []uint64 // the shards that are locked; nil: those of the ticket's subjects
 }
 
 func (r *roomRequest) isGiven() bool { return r.ticket.Now != 0 }
@@ -97,21 +98,22 @@ func (r *roomRequest) clock() algorithm.Instant {
 
 // makeRoom ensures that n keys can be added. It moves slots.
 func (sh *shard) makeRoom(n uint32, r *roomRequest) error {
+	now := sh.prepareRoom(r)
+	fits := func() bool { return sh.hasRoom(n) || sh.grow(n, now, forState) && sh.hasRoom(n) }
+	if fits() || sh.reclaimFor(r, anyShare, fits) {
+		return nil
+	}
+	return sh.full()
+}
+
+// prepareRoom starts the janitor, removes a few expired slots, and returns the instant of the request's clock.
+func (sh *shard) prepareRoom(r *roomRequest) algorithm.Instant {
 	now := r.clock()
 	if janitor := &sh.memory.store.janitor; now != 0 && !janitor.started.Load() {
 		janitor.start(sh.memory.store)
 	}
 	sh.sweep(sweepSlots, now)
-	fits := func() bool { return sh.hasRoom(n) || sh.grow(n, now, false) && sh.hasRoom(n) }
-	if fits() || sh.reclaimFor(r, anyShare, fits) {
-		return nil
-	}
-	for !sh.hasRoom(n) {
-		if !sh.evict(r, anySlot) {
-			return sh.full()
-		}
-	}
-	return nil
+	return now
 }
 
 // hasRoom reports whether n keys fit. Some slots are reserved for shared counters: when the first is
@@ -133,14 +135,14 @@ func chunksToHold(n uint32) uint32 { return chunksFor(n + n/48 + keptSlots + 1) 
 // grow enlarges the table by a sixteenth, or to the size that n more keys need. If an eighth of the table
 // has expired, it only removes the expired slots. With too little memory, it grows by less. Some memory is
 // reserved for shared counters.
-func (sh *shard) grow(n uint32, now algorithm.Instant, forShared bool) bool {
+func (sh *shard) grow(n uint32, now algorithm.Instant, c claim) bool {
 	have := sh.chunks
 	if have == 0 {
-		return sh.growTo(chunksToHold(n), 0, forShared)
+		return sh.growTo(chunksToHold(n), 0, c)
 	}
 	dead := uint32(0)
 	for step := max(1, have/16); step > 0; step /= 2 {
-		if !sh.memory.couldExtend(&sh.table, have, have+step, forShared) {
+		if !sh.memory.couldExtend(&sh.table, have, have+step, c) {
 			continue // before visiting every slot
 		}
 		if dead == 0 {
@@ -152,7 +154,7 @@ func (sh *shard) grow(n uint32, now algorithm.Instant, forShared bool) bool {
 		} else {
 			chunks = have
 		}
-		if sh.growTo(chunks, now, forShared) {
+		if sh.growTo(chunks, now, c) {
 			return true
 		}
 	}
@@ -161,12 +163,12 @@ func (sh *shard) grow(n uint32, now algorithm.Instant, forShared bool) bool {
 
 // growTo gives the table more chunks, if there is memory for them. While it grows, a table that has
 // overflowed needs more chunks than it ends up with.
-func (sh *shard) growTo(chunks uint32, now algorithm.Instant, forShared bool) bool {
+func (sh *shard) growTo(chunks uint32, now algorithm.Instant, c claim) bool {
 	have, top := sh.chunks, max(chunks, sh.chunks)
 	if have > 0 {
 		top += have - sh.rows()
 	}
-	if top+overflow > sh.memory.maxChunks || !sh.memory.extend(&sh.table, have, top, forShared) {
+	if top+overflow > sh.memory.maxChunks || !sh.memory.extend(&sh.table, have, top, c) {
 		return false
 	}
 	sh.rebuild(chunks, sh.dropping(func(s *slot) bool { return s.deadAt(now) }))

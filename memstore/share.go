@@ -103,7 +103,7 @@ func (sh *shard) keptRoom(level int) uint32 {
 // hasSharedRoom reports whether n shared counters can be added.
 func (sh *shard) hasSharedRoom(level int, n uint32, r *roomRequest) bool {
 	fits := func() bool { return sh.table.hasRoom(n + sh.keptRoom(level)) }
-	return fits() || level == 0 && sh.grow(n, r.clock(), true) && fits()
+	return fits() || level == 0 && sh.grow(n, r.clock(), forShared) && fits()
 }
 
 // placeOne returns the slot for a new state of one key: its own, or a shared one.
@@ -161,10 +161,10 @@ func (it *item) share(r *roomRequest, adding *uint32) bool {
 	return ok
 }
 
-// divide distributes the room in a shard for a ticket that needs more. Reservations, permits and very large
-// counters need their own slots, or the ticket is refused. Other limits get shared counters. Strikes and
-// records of requests come last, because the limits work without them: a key beyond capacity is limited but
-// not banned, since a ban must not affect others, and its duplicates are charged.
+// divide distributes the room in a shard for a ticket that needs more. Permits, charges that can be settled and very
+// large counters need their own slots, or the ticket is refused. Other limits get shared counters. Strikes come last,
+// because the limits work without them: a key beyond capacity is limited but not banned, since a ban must not affect
+// others.
 func (w *workspace) divide(sh *shard, taken bool, r *roomRequest) error {
 	free, adding := sh.free(), uint32(0)
 	first := 0
@@ -175,8 +175,7 @@ func (w *workspace) divide(sh *shard, taken bool, r *roomRequest) error {
 			continue
 		}
 		if len(w.guards) > 0 {
-			v := &w.guards[g]
-			if n := v.reservation.newSlots() + v.budget.newSlots(); n > free {
+			if n := w.guards[g].budget.newSlots(); n > free {
 				return sh.refuse()
 			} else {
 				free -= n
@@ -193,20 +192,14 @@ func (w *workspace) divide(sh *shard, taken bool, r *roomRequest) error {
 			}
 		}
 	}
-	w.divideAmongGuards(sh, free)
+	w.divideAmongPenalties(sh, free)
 	return nil
 }
 
-// divideAmongGuards gives the free slots to strikes and records of requests, and withdraws those that get
-// none.
-func (w *workspace) divideAmongGuards(sh *shard, free uint32) {
+// divideAmongPenalties gives the free slots to strikes, and withdraws those that get none.
+func (w *workspace) divideAmongPenalties(sh *shard, free uint32) {
 	for g := range w.guards {
 		v := &w.guards[g]
-		if n := v.record.newSlots(); v.record.sh == sh && n > free {
-			v.record.wanted = false
-		} else if v.record.sh == sh {
-			free -= n
-		}
 		if n := v.penalty.newSlots(); v.penalty.sh == sh && n > free {
 			w.leaveUnstruck(g)
 		} else if v.penalty.sh == sh {

@@ -187,5 +187,5 @@ func (sh *shard) placeSingle(k key, now algorithm.Instant, given bool, m *algori
 	if given {
 		t.Now = now
 	}
-	return sh.placeOne(k, sharedFingerprint(m), s.tagAt(k), &roomRequest{&t, s.seed, now})
+	return sh.placeOne(k, sharedFingerprint(m), s.tagAt(k), &roomRequest{ticket: &t, seed: s.seed, now: now})
 }

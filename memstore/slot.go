@@ -39,11 +39,6 @@ const (
 func (s *slot) isApart() bool   { return s.head&3 == apart }
 func (s *slot) isSpilled() bool { return s.head&sortMask > banned }
 
-// isRecord reports whether the slot is the record of a request. Reservations have longer lists.
-func (s *slot) isRecord() bool {
-	return s.isApart() && (!s.isSpilled() || s.payload&(1<<lengthBits-1) < reservationHeader)
-}
-
 // A key identifies a slot: the subject and the meter's fingerprint, 128 bits together. Keys with the same
 // subject always differ; others differ except with probability 2^-128. Fingerprints and subjects may differ
 // in a single bit, so they are multiplied to keep one from cancelling the other.
@@ -73,9 +68,6 @@ func (s *Store) subjectAt(k key, m *algorithm.Meter) (subject storage.Subject) {
 
 // tagAt returns the tag of the subject with this key.
 func (s *Store) tagAt(k key) uint32 { return uint32(k.place * inverse(s.seed)) }
-
-// A subject may have any number of requests and reservations, so they must not pile up at its place. They
-// stay in its shard.
 
 func callKey(s *storage.Subject, call *storage.CallID, seed uint64) key {
 	return keyApart(s, binary.LittleEndian.Uint64(call[:8]), binary.LittleEndian.Uint64(call[8:]), seed)

@@ -32,12 +32,12 @@ func (p *slotRef) slotApart() *slot {
 }
 
 // holdBlock ensures that a list of n entries can replace what the slot holds.
-func (p *slotRef) holdBlock(n int, r *roomRequest) error {
+func (p *slotRef) holdBlock(n int, r *roomRequest, c claim) error {
 	p.sh.needLists()
 	if s := p.slot(); s != nil && s.isSpilled() && n <= cap(p.sh.list(s)) {
 		return nil
 	}
-	if p.block = p.sh.allocEvicting(n, r); p.block == 0 {
+	if p.block = p.sh.allocEvicting(n, r, c); p.block == 0 {
 		return p.sh.full()
 	}
 	return nil

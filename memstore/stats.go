@@ -5,7 +5,7 @@ type Stats struct {
 	Keys    int64 // slots in use, including expired ones that have not been removed yet
 	Shared  int64 // of these, counters that several keys share for lack of room
 	Bytes   int64 // of all tables and arenas, used or not
-	Evicted int64 // records of requests that were forgotten early to make room
+	Evicted int64 // records of requests, and reservations, that were forgotten early to make room
 	Refused int64 // tickets refused for lack of room: permits, reservations and bans
 }
 

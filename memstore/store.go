@@ -15,7 +15,7 @@ import (
 // Options of a Store. The zero value is ready for use.
 type Options struct {
 	// MaxBytes bounds the resident memory of all state; 0 is DefaultMaxBytes. A key with a fixed-size
-	// limit takes about 36 bytes, and a seventh more if the store is full. About twice as much address
+	// limit takes about 36 bytes, and a seventh more if the store is full. About three times as much address
 	// space is reserved.
 	MaxBytes int64
 }
@@ -27,9 +27,9 @@ const (
 
 // A Store keeps state in memory. It is safe for concurrent use.
 type Store struct {
-	shards  []shard
-	shift   int    // applied to the subject's number to select the shard
-	seed    uint64 // see keyOf
+	shards  []shard // of subjects, and as many of records and reservations
+	shift   int     // applied to the subject's number to select the shard
+	seed    uint64  // see keyOf
 	memory  *memory
 	clock   clock
 	janitor janitor
@@ -53,7 +53,7 @@ func New(o Options) (*Store, error) {
 	}
 	n := shardCount(o.MaxBytes)
 	s := &Store{
-		shards: make([]shard, n),
+		shards: make([]shard, 2*n),
 		shift:  64 - bits.TrailingZeros(uint(n)),
 		seed:   rand.Uint64() | 1,
 	}

@@ -58,7 +58,17 @@ func (v Verb) String() string { return enum.Name(verbNames[:], v, "Verb") }
 const (
 	MaxReserve = 24 * time.Hour // the longest time a reservation may stay open without a renewal
 
+	// ClosedFor is how long a store remembers a reservation that has been closed, at most until it would have ended.
+	// Within that time a settlement that is sent again is recognised; later it finds no reservation and changes
+	// nothing. It is longer than a client waits before it sends again, and short because a busy key closes thousands a
+	// second.
+	ClosedFor = 10 * time.Second
 )
+
+// ClosedUntil returns until when a store remembers a reservation that is closed now.
+func ClosedUntil(until, now algorithm.Instant) algorithm.Instant {
+	return min(until, now.Add(ClosedFor))
+}
 
 // A Settlement settles, releases or renews what one group took under a nonce. It takes effect once: sending
 // it again changes nothing, and a different one is refused.

@@ -41,6 +41,10 @@ type Group struct {
 	Call    CallID             // identifies the request, for Dedup; zero: never a duplicate
 	Reserve time.Duration      // how long what is taken can be settled or released; 0: it cannot
 
+	// RefundOnly says that the reservation is not settled, and only kept so that the request can be refunded by its
+	// name. A store without room may forget the oldest.
+	RefundOnly bool
+
 	// MaxCost is what the request may cost in the end if that is known only afterwards; otherwise 0. A duplicate is not
 	// settled, so it uses as much of the budget of duplicates.
 	MaxCost int64

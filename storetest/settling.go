@@ -138,7 +138,7 @@ func (w *settlementStep) keep(r storage.Reservation) {
 func (w *settlementStep) close(r storage.Reservation) {
 	refused := map[int]int64{} // how much more was asked for
 	after := make([]stateValue, len(w.Charges))
-	closed := storage.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true}
+	closed := storage.Reservation{Nonce: r.Nonce, Until: storage.ClosedUntil(r.Until, w.now), Closed: true}
 	for i, c := range w.Charges {
 		if c.Meter.Kind == algorithm.KindLeases {
 			continue

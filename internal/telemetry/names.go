@@ -24,7 +24,7 @@ var (
 	memoryKeys    = describe("memory_keys", "Keys in this node's memory.")
 	memoryBytes   = describe("memory_bytes", "Bytes of memory that this node's counters use.")
 	memoryShared  = describe("memory_shared_counters", "Counters that several keys share because this node's memory is full.")
-	memoryEvicted = describe("memory_evicted_total", "Idempotency keys that were evicted before they expired.")
+	memoryEvicted = describe("memory_evicted_total", "Idempotency keys, closed reservations and refundable requests that were forgotten early to make room.")
 	memoryRefused = describe("memory_refused_total", "Permits and reservations refused because memory was full.")
 
 	bodyWarnings = describe("body_warnings_total", "Bodies of requests and responses that cannot be read for rules, by reason: the request was denied, or the default applied.", "reason")

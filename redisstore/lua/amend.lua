@@ -12,7 +12,7 @@ local VERSION, SLOT, HOUR = 1, 27, 3600000
 local LIMIT, RECEIPT, LONGEST = 70, 20, 172800000000
 local DONE, CORRUPT, CLOCK, UNKNOWN, CLOSED = 0, 1, 2, 3, 4
 local SETTLE, RELEASE, RENEW, BAN, RESET, UNDO, LATE, REFUND = 0, 1, 2, 3, 4, 5, 6, 7 -- verbs
-local MAXLATE, MAXLOG = 1000, 100000
+local MAXLATE, MAXLOG, CLOSEDFOR = 1000, 100000, 10000000
 local FIRST, REPLAY, AGAIN = 1, 2, 3
 local LOST = '\255' -- behind a nonce: a tombstone
 local DENY, DEBT = 0, 2 -- what becomes of an overage; 1 is allowed
@@ -304,7 +304,7 @@ elseif kept and closed == 0 and allowed then
     ends = now + length
     text = pack('>BI7', 0, ends) .. sub(kept, 9)
   else
-    local costs = {pack('>BI7', 1, till)}
+    local costs = {pack('>BI7', 1, math.min(till, now + CLOSEDFOR))}
     for o = 0, last, STRIDE do
       load(o)
       if kind ~= LEASES and c[o + COST] > 0 then costs[#costs + 1] = pack('>c7I7I6', fingerprint, 0, c[o + COST]) end
