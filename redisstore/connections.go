@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/penstock-io/penstock/internal/redisdial"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -30,6 +31,17 @@ type connections struct {
 // keepAliveIdle is how long a connection may be silent before a keep-alive probe checks it. Not every lost
 // connection reports an error.
 const keepAliveIdle = 250 * time.Millisecond
+
+// What connections expect at most: the reply to a run; operators' listings and the slots of a cluster.
+const (
+	maxRunReply     = 256 << 10
+	maxListingReply = 4 << 20
+)
+
+var (
+	runLimits       = redisdial.Limits{Bytes: maxRunReply, Elements: 4 << 10}
+	pipelinedLimits = redisdial.Limits{Bytes: maxListingReply, Elements: 256 << 10}
+)
 
 // checkConnected returns an error that says why there are no connections. Call it before using s.conns.
 func (s *Store) checkConnected() error {
@@ -82,21 +94,21 @@ func (s *Store) dial() (*connections, error) {
 func (c *connections) open(s *Store) (err error) {
 	o, option := &s.options, s.options.client()
 	c.pipes = newLinks(func() time.Duration { return s.patience }, s.limit.observe, o.ConnectTimeout)
-	option.DialCtxFn = c.pipes.dialer(o.Dial)
+	option.DialCtxFn = c.pipes.dialer(o.Dial, o.Mode == Single)
 	option.ConnWriteTimeout = s.patience
 	// Without it, the first command on a connection sets its own deadline on the connection, and its expiry
 	// closes the connection with the commands queued behind it.
 	option.AlwaysPipelining = true
-	if c.pipelined, err = rueidis.NewClient(option); err != nil {
+	if c.pipelined, err = redisdial.NewClient(option, pipelinedLimits); err != nil {
 		return err
 	}
 	c.direct, c.wires = c.pipelined, c.pipes
 	if o.Mode != Cluster {
 		c.wires = newLinks(s.limit.get, s.limit.observe, o.ConnectTimeout)
-		option.DialCtxFn = c.wires.dialer(o.Dial)
+		option.DialCtxFn = c.wires.dialer(o.Dial, o.Mode == Single)
 		option.ConnWriteTimeout = o.Timeout + s.patience // links time out sooner
 		option.AlwaysPipelining, option.DisableAutoPipelining = false, true
-		if c.direct, err = rueidis.NewClient(option); err != nil {
+		if c.direct, err = redisdial.NewClient(option, runLimits); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/penstock-io/penstock/internal/redisdial"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -23,6 +24,7 @@ const (
 	KindLost    Kind = "lost"    // the connection was lost in between
 	KindDenied  Kind = "denied"  // the user is unknown or lacks the permission
 	KindCorrupt Kind = "corrupt" // the state of one subject is not valid Penstock state
+	KindInvalid Kind = "invalid" // the server sent what is not a valid reply; the connection was closed
 	KindOther   Kind = "other"
 
 	// The server answers, but says that it cannot decide.
@@ -64,6 +66,8 @@ func KindOf(err error) Kind {
 		return ""
 	case errors.Is(err, storage.ErrCorrupt):
 		return KindCorrupt
+	case errors.Is(err, redisdial.ErrReply):
+		return KindInvalid
 	case errors.As(err, &said):
 		return kindOfText(said.Error())
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -67,8 +67,9 @@ func newLinks(limit func() time.Duration, observe func(time.Duration), connect t
 }
 
 // dialer returns a function that makes links. Several requests may wait for a connection and more will use
-// it, so the deadline of the first one does not apply.
-func (s *links) dialer(custom dialFunc) dialFunc {
+// it, so the deadline of the first one does not apply. Only with unix may the address be a Unix socket: a
+// cluster must not send its clients to sockets of this machine.
+func (s *links) dialer(custom dialFunc, unix bool) dialFunc {
 	return func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.connect)
 		defer cancel()
@@ -89,7 +90,7 @@ func (s *links) dialer(custom dialFunc) dialFunc {
 		if custom != nil {
 			l.Conn, err = custom(ctx, addr, &own, t) // read and written by its own methods, which may do more
 		} else {
-			err = l.open(ctx, addr, &own)
+			err = l.open(ctx, addr, &own, unix)
 		}
 		if err != nil {
 			s.remove(l)
@@ -106,8 +107,11 @@ func (s *links) dialer(custom dialFunc) dialFunc {
 }
 
 // open connects to an address.
-func (l *link) open(ctx context.Context, addr string, d *net.Dialer) error {
-	network, to := networkOf(addr)
+func (l *link) open(ctx context.Context, addr string, d *net.Dialer, unix bool) error {
+	network, to := "tcp", addr
+	if unix {
+		network, to = networkOf(addr)
+	}
 	conn, err := d.DialContext(ctx, network, to)
 	if err == nil {
 		l.Init(conn)

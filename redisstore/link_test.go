@@ -20,7 +20,7 @@ func pair(t *testing.T, limit time.Duration) (*link, net.Conn) {
 	}
 	defer listener.Close()
 	set := newLinks(func() time.Duration { return limit }, func(time.Duration) {}, time.Minute)
-	conn, err := set.dialer(nil)(t.Context(), listener.Addr().String(), &net.Dialer{KeepAlive: keepAliveIdle}, nil)
+	conn, err := set.dialer(nil, false)(t.Context(), listener.Addr().String(), &net.Dialer{KeepAlive: keepAliveIdle}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -271,6 +272,9 @@ func (s *Store) masters(ctx context.Context) (map[string]rueidis.Client, error) 
 		parts, err := role.ToArray()
 		if err != nil {
 			return nil, err
+		}
+		if len(parts) == 0 {
+			return nil, errors.New("the role of a server is empty")
 		}
 		if is, err := parts[0].ToString(); err == nil && is == "master" {
 			masters[address] = client

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/backtest"
 	"github.com/penstock-io/penstock/internal/plan"
+	"github.com/penstock-io/penstock/internal/redisdial"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 )
@@ -244,7 +245,8 @@ func measureCosts(ctx context.Context, redis string, costs *plan.Costs) error {
 const measurePrefix = "penstock-plan:"
 
 func measureRedis(ctx context.Context, address string) (*plan.StoreCosts, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true})
+	option := rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true}
+	client, err := redisdial.NewClient(option, redisdial.Limits{Bytes: 4 << 20, Elements: 256 << 10})
 	if err != nil {
 		return nil, fmt.Errorf("connect to Redis at %s: %w", address, err)
 	}

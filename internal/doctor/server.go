@@ -38,9 +38,8 @@ func dialServer(ctx context.Context, address string, as identity, timeout time.D
 		Username: as.username, Password: as.password, TLSConfig: as.tls,
 		ConnWriteTimeout: timeout, DisableRetry: true, DisableCache: true, ClientSetInfo: rueidis.DisableClientSetInfo,
 	}
-	redisdial.Unix(&option)
 	option.Dialer.Timeout = timeout
-	client, err := rueidis.NewClient(option)
+	client, err := redisdial.NewClient(option, redisdial.Limits{Bytes: 4 << 20, Elements: 256 << 10})
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func New(o Options) (*Bus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new node bus: %w", err)
 	}
-	b := &Bus{options: o, seal: seal, link: ruleredis.Link{Options: o.Redis, Closed: errors.New("the bus is closed")}}
+	b := &Bus{options: o, seal: seal, link: ruleredis.Link{Options: o.Redis, Closed: errors.New("the bus is closed"), MaxReply: 2*maxSealed + 64<<10}}
 	b.problem.Store(&errNotConnected)
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	return b, nil

@@ -40,7 +40,7 @@ func NewBlocks(o Options, secret string) (*Blocks, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Blocks{connection: newConnection(o, "blocks"), seal: seal}, nil
+	return &Blocks{connection: newConnection(o, "blocks", maxRead), seal: seal}, nil
 }
 
 //go:embed blocks.lua
@@ -51,6 +51,7 @@ var blocksScript = rueidis.NewLuaScript(blocksText)
 const (
 	versionField = "version"
 	maxFields    = 10_000                             // read at once; nodes write fewer
+	maxRead      = 32 << 20                           // bytes of them; blocks of ordinary keys have some hundred bytes
 	keptFor      = blocklist.MaxLength + 24*time.Hour // the longest block, and until slow clocks have passed its end
 )
 

@@ -14,12 +14,15 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redisdial"
 )
 
 // A Link is a client of Redis. It is made when it is first needed, and retried until it succeeds.
 type Link struct {
 	Options Options // valid ones
 	Closed  error   // of Connect after Close
+
+	MaxReply int // bytes of a reply or a message that are received at most
 
 	mu     sync.Mutex
 	client rueidis.Client // nil until connected
@@ -33,9 +36,14 @@ type connection struct {
 }
 
 // newConnection returns the connection of a key. The options must be valid.
-func newConnection(o Options, key string) connection {
-	return connection{Link: Link{Options: o, Closed: errors.New("it is closed")}, key: o.KeyPrefix + key}
+func newConnection(o Options, key string, maxReply int) connection {
+	return connection{Link: Link{Options: o, Closed: errors.New("it is closed"), MaxReply: maxReply + overhead}, key: o.KeyPrefix + key}
 }
+
+const (
+	overhead    = 64 << 10  // of a reply beside its texts, and other replies
+	maxElements = 256 << 10 // of a reply; the slots of a cluster are the longest
+)
 
 // String returns the location of the key.
 func (c *connection) String() string {
@@ -77,7 +85,7 @@ func (l *Link) Connect() (rueidis.Client, error) {
 		return nil, l.Closed
 	}
 	if l.client == nil {
-		client, err := rueidis.NewClient(l.Options.Client())
+		client, err := redisdial.NewClient(l.Options.client(), redisdial.Limits{Bytes: l.MaxReply, Elements: maxElements})
 		if err != nil {
 			return nil, err
 		}

@@ -70,8 +70,8 @@ func isKeyPrefix(text string) bool {
 	return len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool { return r == '{' || r == '}' || r <= ' ' || r == 0x7f })
 }
 
-// Client returns the options of a client that connects once and sees every error.
-func (o *Options) Client() rueidis.ClientOption {
+// client returns the options of a client that connects once and sees every error.
+func (o *Options) client() rueidis.ClientOption {
 	option := rueidis.ClientOption{
 		InitAddress:       o.Addresses,
 		Username:          o.Username,
@@ -84,7 +84,6 @@ func (o *Options) Client() rueidis.ClientOption {
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
 		PipelineMultiplex: -1, // one connection is enough
 	}
-	redisdial.Unix(&option)
 	option.Dialer.Timeout = o.Timeout
 	if o.Master != "" {
 		option.Sentinel = rueidis.SentinelOption{MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS}

@@ -33,7 +33,7 @@ func New(o Options) (*Rules, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Rules{connection: newConnection(o, "rules")}, nil
+	return &Rules{connection: newConnection(o, "rules", live.MaxEncoded)}, nil
 }
 
 //go:embed publish.lua
