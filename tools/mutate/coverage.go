@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/penstock-io/penstock/tools/internal/jsonl"
 )
 
 // A block is a piece of code that runs as a whole, as a coverage profile names it. Its end is exclusive.
@@ -130,7 +132,7 @@ func (w *workshop) collectCoverage(ctx context.Context) (*coverage, error) {
 	if err != nil {
 		return nil, err
 	}
-	runs, err := readState[testRun](w.stateFile("coverage"))
+	runs, err := jsonl.Read[testRun](w.stateFile("coverage"))
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +159,7 @@ func (w *workshop) collectCoverage(ctx context.Context) (*coverage, error) {
 			saved = append(saved, testRun{Covered: blocks})
 			known[""] = true
 		}
-		if err := appendState(w.stateFile("coverage"), saved...); err != nil {
+		if err := jsonl.Append(w.stateFile("coverage"), saved...); err != nil {
 			return nil, err
 		}
 		runs = append(runs, saved...)

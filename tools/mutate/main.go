@@ -95,7 +95,7 @@ func parseFlags(args []string) (*options, error) {
 	flags.IntVar(&o.n, "n", 150, "mutants of each package; 0: all")
 	flags.StringVar(&o.seed, "seed", "1", "seed of the sample")
 	flags.DurationVar(&o.limit, "limit", 60*time.Second, "time that the tests of a mutant may use or sleep")
-	flags.StringVar(&o.stateDir, "state", "bin/mutate", "directory of the results")
+	flags.StringVar(&o.stateDir, "state", "bin/mutants", "directory of the results")
 	flags.BoolVar(&o.fresh, "fresh", false, "forget the saved results of these packages")
 	flags.BoolVar(&o.all, "all", false, "run all covering tests even after one failed, to see which tests are needed")
 	flags.BoolVar(&o.list, "list", false, "list the ranking with diffs, and run nothing")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -211,37 +210,6 @@ func TestUnneeded(t *testing.T) {
 	}
 	if got := unneeded(tests, trials); !slices.Equal(got, []string{"Expensive"}) {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestState(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "state")
-	if got, err := readState[int](name); err != nil || len(got) > 0 {
-		t.Fatal(got, err)
-	}
-	if err := appendState(name, 1, 2); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := file.WriteString("{\"cut o"); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the second time it is gone, so that the next line starts a line
-		if got, err := readState[int](name); err != nil || !slices.Equal(got, []int{1, 2}) {
-			t.Fatal(got, err)
-		}
-	}
-	if err := appendState(name, 3); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := readState[int](name); err != nil || !slices.Equal(got, []int{1, 2, 3}) {
-		t.Fatal(got, err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/penstock-io/penstock/tools/internal/jsonl"
 )
 
 // A result is what became of a mutant.
@@ -318,44 +319,6 @@ func (w *workshop) stateFile(kind string) string {
 	return filepath.Join(w.state, w.target.name()+"-"+w.fingerprint+"-"+kind+".jsonl")
 }
 
-// readState reads a file of one JSON value a line; none if there is no file. A last line that is cut off, because the
-// process was killed while it wrote, is ignored.
-func readState[T any](name string) (values []T, err error) {
-	data, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	for line := range bytes.Lines(data) {
-		var value T
-		if err := json.Unmarshal(line, &value); err != nil {
-			if !bytes.HasSuffix(line, []byte("\n")) {
-				return values, os.Truncate(name, int64(len(data)-len(line)))
-			}
-			return nil, fmt.Errorf("%s: %w (delete the file, or run with -fresh)", name, err)
-		}
-		values = append(values, value)
-	}
-	return values, nil
-}
-
-func appendState[T any](name string, values ...T) error {
-	var lines bytes.Buffer
-	for _, value := range values {
-		if err := json.NewEncoder(&lines).Encode(value); err != nil {
-			return err
-		}
-	}
-	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(lines.Bytes())
-	return errors.Join(err, file.Close())
-}
-
 // runTarget runs the sample of one package, without what the state has already, and returns the report.
 func runTarget(ctx context.Context, o *options, t *target, mutants []*mutant) (*report, error) {
 	w, err := newWorkshop(ctx, o, t)
@@ -376,7 +339,7 @@ func runTarget(ctx context.Context, o *options, t *target, mutants []*mutant) (*
 		w.progress("note: %s fails by itself without any change, so it is not used", test)
 	}
 	name := w.stateFile(fmt.Sprintf("trials-%v-%v", o.limit, o.all))
-	saved, err := readState[trial](name)
+	saved, err := jsonl.Read[trial](name)
 	if err != nil {
 		return nil, err
 	}
@@ -394,7 +357,7 @@ func runTarget(ctx context.Context, o *options, t *target, mutants []*mutant) (*
 			if tried, err = w.try(ctx, c, m); err != nil {
 				return nil, err
 			}
-			if err := appendState(name, tried); err != nil {
+			if err := jsonl.Append(name, tried); err != nil {
 				return nil, err
 			}
 			w.progress("%d/%d %s: %s, %s", r.Sample+1, sampleSize(o.n, len(mutants)), tried.Result, m.position(""), m.Kind)
