@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/internal/jsonscan"
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // defaultMaxJSON is how much of a body is read for attributes by default.
@@ -141,6 +142,12 @@ func valueOf(from *attribute.Source, value jsonscan.Value, problem *BodyError) (
 		return from.Default, &BodyError{Reason: BodyValue, Err: fmt.Errorf("the field %s is an object or array, or has more than %d bytes", from.JSON, MaxValue)}, nil
 	case value.Kind == jsonscan.Missing, value.Kind == jsonscan.Null:
 		return from.Default, nil, nil
+	case value.Kind == jsonscan.Number:
+		form, ok := spelling.Number(value.Text)
+		if !ok {
+			return from.Default, &BodyError{Reason: BodyValue, Err: fmt.Errorf("the field %s is a number beyond 1.8e308", from.JSON)}, nil
+		}
+		return form, nil, nil
 	}
 	return value.Text, nil, nil
 }

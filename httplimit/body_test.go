@@ -77,6 +77,10 @@ func TestAttributesOfABody(t *testing.T) {
 	}{
 		{"fields", `{"model":"m","params":{"name":"t","arguments":{"name":"x"}}}`, "", "", "m", "t", "", 0},
 		{"a number and a bool", `{"model":12,"params":{"name":true}}`, "", asJSON, "12", "true", "", 0},
+		{"a number with a fraction", `{"model":42.0,"params":{"name":-1.50}}`, "", asJSON, "42", "-1.5", "", 0},
+		{"a number with an exponent", `{"model":4.2e1,"params":{"name":1e2}}`, "", asJSON, "42", "100", "", 0},
+		{"a number beyond a double", `{"model":1e400}`, "", asJSON, "none", "", BodyValue, 400},
+		{"names with escapes", `{"m\u006fdel":"m","\u0070arams":{"name":"t"}}`, "", asJSON, "m", "t", "", 0},
 		{"no such fields", `{"other":1}`, "", asJSON, "none", "", "", 0},
 		{"null", `{"model":null}`, "", asJSON, "none", "", "", 0},
 		{"compressed", compressed(`{"model":"m"}`), "gzip", "", "m", "", "", 0},

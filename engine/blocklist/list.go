@@ -3,6 +3,7 @@ package blocklist
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/penstock-io/penstock"
@@ -91,7 +92,11 @@ func formOf(attribute, value string) string {
 // find returns the later of found and the blocks of a value.
 func (v *values) find(value, domain string, found *Block) *Block {
 	found = latest(v.texts[value], domain, found)
-	if len(v.networks) == 0 || !mayBeAddress(value) {
+	if len(v.networks) == 0 {
+		return found
+	}
+	value, _, _ = strings.Cut(value, "%") // a zone is no part of an address
+	if !mayBeAddress(value) {
 		return found
 	}
 	addr, err := netip.ParseAddr(value)

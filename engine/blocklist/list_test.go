@@ -54,6 +54,7 @@ func TestFind(t *testing.T) {
 		{"", "ip", "198.51.100.7", "address"}, // the one that ends last
 		{"", "ip", "198.51.100.8", "network"},
 		{"", "ip", "::ffff:198.51.100.8", "network"},
+		{"", "ip", "::ffff:198.51.100.8%eth0", "network"},
 		{"", "ip", "64:ff9b::198.51.100.8", "network"},
 		{"", "ip", "198.51.101.8", ""},
 		{"", "ip", "10.255.0.1", "wide"},
