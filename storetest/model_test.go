@@ -8,6 +8,7 @@ import (
 )
 
 func TestModel(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(_ testing.TB, nodes int) []storage.Store {
 		model := storetest.NewModel()
 		fleet := make([]storage.Store, nodes)

@@ -34,6 +34,7 @@ func everyStorm(nodes []storage.Store) error {
 }
 
 func TestSabotageAroundIsNoticed(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		store   func() storage.Store
 		noticed []string
@@ -84,6 +85,7 @@ func TestSabotageAroundIsNoticed(t *testing.T) {
 		"reads, then writes":           {racyGuards, []string{"guarded linear", "storms"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			noticed := c.noticed
 			if testing.Short() { // the last part is the one written for it; the others are campaigns that find it, too
 				noticed = noticed[len(noticed)-1:]

@@ -91,6 +91,7 @@ func everyLaw(nodes []storage.Store) error {
 }
 
 func TestSabotageIsNoticed(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		store   func() storage.Store
 		noticed []string
@@ -117,6 +118,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 		"charges impossible costs": {chargesImpossible, []string{"twin", "an impossible cost touches nothing"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, part := range c.noticed {
 				check, ok := parts[part]
 				if !ok {
@@ -216,6 +218,7 @@ func TestAbility(t *testing.T) {
 
 // A plain suite needs decisions only: a store without other abilities passes all of it.
 func TestPlain(t *testing.T) {
+	t.Parallel()
 	Suite{Plain: true, Open: func(testing.TB, int) []storage.Store {
 		return fleetOf(takeFunc(NewModel().Take))
 	}}.Run(t)

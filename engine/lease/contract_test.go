@@ -11,6 +11,7 @@ import (
 
 // Without the mark the inner store decides everything.
 func TestContractWithoutTheMark(t *testing.T) {
+	t.Parallel()
 	var all []*Store
 	storetest.Run(t, func(t testing.TB, n int) []penstock.Store {
 		nodes := make([]penstock.Store, n)
@@ -31,6 +32,7 @@ func TestContractWithoutTheMark(t *testing.T) {
 // With the mark the contract holds wherever it does not need the exactness that leases give up: the limits
 // there are small, or the groups guarded, or time is given and hardly moves.
 func TestContractWithTheMark(t *testing.T) {
+	t.Parallel()
 	suite := storetest.Suite{Open: func(t testing.TB, n int) []penstock.Store {
 		nodes := make([]penstock.Store, n)
 		inner := memory(t, 0)
