@@ -31,6 +31,7 @@ func bearer(token string) func(*http.Request) {
 
 // Every route, requested with every kind of access, admits exactly the roles that it names.
 func TestEveryRouteWithEveryAccess(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	crossSite := func(r *http.Request) {
 		with(s.login(operatorToken))(r)
@@ -106,6 +107,7 @@ func TestEveryRouteNamesItsRole(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	for _, r := range []*http.Request{
 		s.request("GET", "/healthz", ""), s.request("GET", "/v1/status", ""), s.request("GET", "/nowhere", ""),
@@ -133,6 +135,7 @@ func TestHeaders(t *testing.T) {
 
 // A name of another site that resolves to this machine is refused.
 func TestOtherHosts(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8091": 200, "127.0.0.1": 200, "127.0.0.2:1": 200, "[::1]:8091": 200,
@@ -152,6 +155,7 @@ func TestOtherHosts(t *testing.T) {
 }
 
 func TestOtherMethodsAndPaths(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	for _, test := range []struct {
 		method, path string
@@ -177,6 +181,7 @@ func TestOtherMethodsAndPaths(t *testing.T) {
 // Failed logins are limited by network until the minute is over, whether a token is sent to /v1/session or with each
 // request. A valid token passes at any time and does not count as an attempt.
 func TestLoginIsLimited(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	ask := func(from string, r *http.Request) *httptest.ResponseRecorder {
 		r.RemoteAddr = from
@@ -221,6 +226,7 @@ func TestLoginIsLimited(t *testing.T) {
 }
 
 func TestLogTellsNoToken(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	cookie := s.login(operatorToken)
 	s.serve(s.request("POST", "/v1/session", object("token", "nonsense-0123456789")))
@@ -236,6 +242,7 @@ func TestLogTellsNoToken(t *testing.T) {
 
 // Refused logins are counted. Only some are logged, without the address.
 func TestRefusedLoginsAreCounted(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	if got := s.door.RefusedLogins(); len(got) != 3 || got["wrong_token"] != 0 || got["too_many_attempts"] != 0 {
 		t.Errorf("before any: %v", got)

@@ -12,6 +12,7 @@ import (
 
 // What an operator writes is in the history, for viewers without the names of clients, until it is deleted.
 func TestAnnotate(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{history: true})
 	before := s.clock.Now().Add(-time.Hour).UTC().Truncate(time.Second)
 	now := get[admin.Annotation](s, "POST", "/v1/annotations", object("text", ` blocked user="mallory", ticket 123 `))
@@ -53,6 +54,7 @@ func TestAnnotate(t *testing.T) {
 }
 
 func TestAnnotateRefuses(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{history: true})
 	for body, mentions := range map[string]string{
 		object("text", " "):                                   "from 1 to 500",

@@ -11,6 +11,7 @@ import (
 
 // Bodies are read strictly, and all errors are reported.
 func TestBodies(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	for body, mentions := range map[string][]string{
 		`{"rule": 1, "attributes": {"user": 2}, "colour": "red", "rule": "x"}`: {

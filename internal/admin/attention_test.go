@@ -8,6 +8,7 @@ import (
 
 // Attention has targets without measurements and, without a history, findings that are not urgent.
 func TestAttention(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	quiet := get[admin.Attention](s, "GET", "/v1/attention", "")
 	if len(quiet.Targets) != 3 || quiet.Targets[0].State != "unknown" || len(quiet.Findings) != 0 {

@@ -12,6 +12,7 @@ import (
 
 // An operator blocks a key without a penalty, sees it everywhere, and lifts it.
 func TestBlockAndLift(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	s.call("user", "u1", "path", "/search", "ip", "198.51.100.7")
 	s.call("user", "u2", "path", "/search", "ip", "198.51.100.8")
@@ -67,6 +68,7 @@ func TestBlockAndLift(t *testing.T) {
 
 // A block of an IPv6 address warns that the gateway knows only the network of a client.
 func TestBlockOfAnIPv6Address(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{kind: admin.Files})
 	for address, want := range map[string]string{"2001:db8:1:2::5": "block 2001:db8:1:2::/64", "2001:db8:1:3::/64": "", "198.51.100.7": ""} {
 		b := get[admin.Blocked](s, "POST", "/v1/blocks", object("attributes", map[string]string{"ip": address}, "duration", "1h", "reason", "x"))
@@ -78,6 +80,7 @@ func TestBlockOfAnIPv6Address(t *testing.T) {
 
 // A block of a key that no rule knows works, with a warning.
 func TestBlockOfAnUnknownAttribute(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{kind: admin.Files})
 	b := get[admin.Blocked](s, "POST", "/v1/blocks", object("attributes", map[string]string{"usr": "u1"}, "duration", "1h", "reason", "x"))
 	if len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], `no rule reads the attribute "usr"`) || !strings.Contains(b.Warnings[0], "user") {
@@ -96,6 +99,7 @@ func TestBlockOfAnUnknownAttribute(t *testing.T) {
 }
 
 func TestBlockRefusals(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{kind: admin.Files})
 	ip := map[string]string{"ip": "198.51.100.7"}
 	for mentions, body := range map[string]string{
@@ -127,6 +131,7 @@ func TestBlockRefusals(t *testing.T) {
 
 // A bare value is found under every attribute that it is, with its bans and blocks.
 func TestFindByValue(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, store admin.Store) {
 		s := newTestAdmin(t, setup{store: store})
 		s.call("user", "u1", "path", "/search", "ip", "198.51.100.7")
@@ -158,6 +163,7 @@ func TestFindByValue(t *testing.T) {
 
 // Attributes are listed for suggestions, those that most rules use first.
 func TestAttributes(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	found := get[admin.KnownAttributes](s, "GET", "/v1/attributes", "")
 	var names []string
@@ -171,6 +177,7 @@ func TestAttributes(t *testing.T) {
 
 // Bans are listed with who imposed them and why; those of a penalty name nobody.
 func TestBansNameTheirAuthors(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{store: newRedis(t), rules: strings.Replace(someRules, "after: 100", "after: 1", 1)})
 	for range 5 {
 		s.call("user", "u1", "path", "/search", "ip", "198.51.100.7")

@@ -28,6 +28,7 @@ func (d *idleDemo) Status() admin.DemoStatus {
 }
 
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	if get[admin.DemoStatus](s, "GET", "/v1/demo", "").Running {
 		t.Error("it runs from the start")

@@ -75,6 +75,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 func TestDocumentIsSound(t *testing.T) { theDocument(t).Sound(t) }
 
 func TestDocumentIsServed(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	w := s.serve(s.request("GET", "/openapi.json", ""))
 	if w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), docs.AdminOpenAPI) {

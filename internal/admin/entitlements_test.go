@@ -45,6 +45,7 @@ func allowed(s *testAdmin, tenant string) (n int) {
 
 // A row that an operator sets applies soon, keeps what was used when it changes, and is explained and audited.
 func TestEntitlements(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: entitledRules})
 	limitIs := func(want int64) func() bool {
 		return func() bool {
@@ -96,6 +97,7 @@ func TestEntitlements(t *testing.T) {
 
 // A row that has no effect, or would lift a limit above its maximum, is said to.
 func TestDoubtfulEntitlements(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: entitledRules})
 	done := setEntitlements(s, entitled("tenant", "big", "requests", 101), entitled("tenant", "acme", "requets", 5))
 	if len(done.Warnings) != 2 || !strings.Contains(done.Warnings[0], `tenant="big" requests is 101, above the maximum of 100 in rule api: these clients get the default of 2`) || !strings.Contains(done.Warnings[1], "{tenant.requets}") {
@@ -122,6 +124,7 @@ func TestDoubtfulEntitlements(t *testing.T) {
 }
 
 func TestListEntitlements(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: entitledRules})
 	var rows []any
 	for i := range 25 {
@@ -148,6 +151,7 @@ func TestListEntitlements(t *testing.T) {
 
 // A tenant's limits are shown with where each number comes from, also of rules that count by more than the tenant.
 func TestTenantView(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: entitledRules})
 	setEntitlements(s, entitled("plan", "gold", "requests", 7))
 	var view admin.TenantView

@@ -14,6 +14,7 @@ import (
 )
 
 func TestStats(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	for range 5 {
 		search(s, "u1")
@@ -38,6 +39,7 @@ func TestStats(t *testing.T) {
 }
 
 func TestRecent(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	for range 4 {
 		search(s, "u1")
@@ -104,6 +106,7 @@ func (s *stream) until(event, prefix string) string {
 }
 
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	server := httptest.NewServer(s.door)
 	defer server.Close()
@@ -141,6 +144,7 @@ func TestFollow(t *testing.T) {
 
 // A slow reader is told how much it missed; requests do not wait for it.
 func TestFollowTellsWhatWasDropped(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	server := httptest.NewServer(s.door)
 	defer server.Close()
@@ -168,6 +172,7 @@ func TestFollowTellsWhatWasDropped(t *testing.T) {
 
 // A stream sends heartbeats, and ends with the session it was opened with.
 func TestStreamEndsWithItsSession(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	s.door.Beat(5 * time.Millisecond)
 	server := httptest.NewServer(s.door)
@@ -204,6 +209,7 @@ func (w *timedResponse) SetWriteDeadline(t time.Time) error {
 
 // The server's write timeout does not apply to a stream: every write has its own deadline.
 func TestStreamHasItsOwnTime(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	s.door.Beat(time.Millisecond)
 	w := &timedResponse{httptest.NewRecorder(), make(chan time.Time)}
@@ -231,6 +237,7 @@ func TestStreamHasItsOwnTime(t *testing.T) {
 }
 
 func TestTooManyFollow(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	server := httptest.NewServer(s.door)
 	defer server.Close()

@@ -21,6 +21,7 @@ var u1 = map[string]string{"user": "u1"}
 
 // An operator finds a client, sees its counters, resets them, bans the client and lifts the ban.
 func TestLookAfterACaller(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, store admin.Store) {
 		s := newTestAdmin(t, setup{store: store, local: newMemory(t)})
 		for i := range 4 {
@@ -81,6 +82,7 @@ func TestLookAfterACaller(t *testing.T) {
 
 // The local fallback store gets bans and resets too.
 func TestLocalStoreHears(t *testing.T) {
+	t.Parallel()
 	local := newMemory(t)
 	s := newTestAdmin(t, setup{store: newMemory(t), local: local})
 	key := penstock.Attribute{Name: "user", Value: "u1"}
@@ -110,6 +112,7 @@ func TestLocalStoreHears(t *testing.T) {
 }
 
 func TestListKeys(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, store admin.Store) {
 		s := newTestAdmin(t, setup{store: store})
 		want := map[string]bool{}
@@ -150,6 +153,7 @@ func TestListKeys(t *testing.T) {
 }
 
 func TestShowReservationsAndCalls(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: `
 attributes: {user: {header: X-User}}
 rules: [{name: tokens, key: [user], reserve: {ttl: 1h}, limits: [{rate: 100/1h, algorithm: token_bucket}]}]
@@ -171,6 +175,7 @@ rules: [{name: tokens, key: [user], reserve: {ttl: 1h}, limits: [{rate: 100/1h, 
 
 // With overrides, the limits are those that apply to the client; a reset deletes the counters of all overrides.
 func TestOverridesOfACaller(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: `
 attributes: {user: {header: X-User}, plan: {header: X-Plan}}
 rules:
@@ -208,6 +213,7 @@ rules:
 // Overrides with their own counters are shown if they have counted something, and a reset deletes them all, however
 // many there are.
 func TestCountersOfOverrides(t *testing.T) {
+	t.Parallel()
 	const many = storage.MaxGroups + 6
 	var overrides []string
 	for i := range many {
@@ -271,6 +277,7 @@ rules:
 }
 
 func TestCallersThatAreNotKnown(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	for _, path := range []string{"/v1/keys/show", "/v1/keys/reset"} {
 		s.refused("POST", path, object(), 400, admin.Invalid, `"at":"attributes"`)
@@ -295,6 +302,7 @@ func TestCallersThatAreNotKnown(t *testing.T) {
 
 // Changes to a key are recorded, however long the key is and whatever it contains.
 func TestAuditOfAHostileKey(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: `rules: [{name: r, key: [a, b, c, d, e, f, g, h], limits: [1/1m]}]`})
 	hostile := map[string]string{}
 	for _, name := range strings.Split("abcdefgh", "") {
@@ -309,6 +317,7 @@ func TestAuditOfAHostileKey(t *testing.T) {
 
 // Without a database the audit is in the server log.
 func TestAuditInTheLog(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{kind: admin.Files})
 	get[admin.ChangeResult](s, "POST", "/v1/keys/reset", about("attributes", map[string]string{"user": "evil\n\x1b[31m"}))
 	if log := s.log.String(); !strings.Contains(log, `"msg":"audit"`) || !strings.Contains(log, `"action":"reset"`) || !strings.Contains(log, `user=\"evil\\n\\x1b[31m\"`) {
@@ -318,6 +327,7 @@ func TestAuditInTheLog(t *testing.T) {
 
 // A calendar limit is shown with the length of its period.
 func TestCalendarWindow(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: `
 attributes: {user: {header: X-User}}
 rules: [{name: per-user, key: [user], limits: [{rate: 2/day, algorithm: fixed_window, timezone: UTC}]}]

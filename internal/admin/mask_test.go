@@ -88,6 +88,7 @@ func found(text string) (all []string) {
 // A viewer and an operator request every route of the document, after requests, a ban and a reset of a marked client.
 // The operator sees the client, and the viewer never does.
 func TestViewersDoNotSeeWhoCalls(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{history: true})
 	s.marked()
 	about := object("attributes", map[string]string{"user": markers["user"]}, "duration", "1h", "rule", "per-user")
@@ -136,6 +137,7 @@ func streams(t *testing.T, operation string) bool {
 }
 
 func TestViewersDoNotSeeWhoCallsInStreams(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	s.marked()
 	server := httptest.NewServer(s.door)
@@ -190,6 +192,7 @@ func (s *testAdmin) readStream(url, token string) string {
 
 // A value of a viewer's choice finds nothing, so veiled values cannot be guessed.
 func TestViewersCannotSearchForWhoCalls(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	s.marked()
 	ask := func(method, path, body string) *httptest.ResponseRecorder {
@@ -218,6 +221,7 @@ func TestViewersCannotSearchForWhoCalls(t *testing.T) {
 
 // For clients with hostile or truncated names, the audit shows no more than for others.
 func TestAuditIsVeiled(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	names := []string{`quote" user="marker-1`, `back\slash"marker-2`, "new\nline marker-3", strings.Repeat("ä", 120) + " marker-4", "marker-5\\"}
 	for _, name := range names {
@@ -234,6 +238,7 @@ func TestAuditIsVeiled(t *testing.T) {
 
 // Showing the names of clients is recorded in the audit, once an hour.
 func TestRevealsAreWrittenDown(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	reveals := func() (n int) {
 		r := s.request("GET", "/v1/audit", "", "Authorization", "Bearer "+viewerToken)

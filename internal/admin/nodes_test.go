@@ -22,6 +22,7 @@ func known(name string, ago time.Duration, version int64, checksum string) membe
 
 // Each node is shown with how its rules compare to the newest ones.
 func TestNodes(t *testing.T) {
+	t.Parallel()
 	here := func(version int64, checksum string) membership.KnownNode {
 		k := known("here", 0, version, checksum)
 		k.Self = true
@@ -65,6 +66,7 @@ func TestNodes(t *testing.T) {
 
 // The overview is sent again and again, with the responses of the other routes, until the session or the server ends.
 func TestOverview(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	s.door.LookEvery(5 * time.Millisecond)
 	server := httptest.NewServer(s.door)
@@ -102,6 +104,7 @@ func TestOverview(t *testing.T) {
 }
 
 func TestOverviewRefuses(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	server := httptest.NewServer(s.door)
 	defer server.Close()

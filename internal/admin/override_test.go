@@ -10,6 +10,7 @@ import (
 )
 
 func TestAddOverride(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	expires := s.clock.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	saved := get[admin.SaveResult](s, "POST", "/v1/rules/per-user/overrides", object("match", u1, "limit", "100/1h", "expires", expires))

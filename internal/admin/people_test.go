@@ -147,6 +147,7 @@ func TestUsersAndPasswords(t *testing.T) {
 
 // The audit and the versions of rules name the person, and how they were authenticated.
 func TestAuditNamesPeople(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	s.addUser("ann", "admin")
 	session := s.loginAs("ann")
@@ -252,6 +253,7 @@ func TestPeopleWithoutTheirDatabase(t *testing.T) {
 
 // A node whose rules come from a file has no users, and says what to do.
 func TestNoDatabaseForPeople(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{kind: admin.Files})
 	s.refused("GET", "/v1/users", "", 409, admin.Conflict, "admin.database")
 	s.refused("POST", "/v1/tokens", object("name", "x", "role", "viewer", "days", 1), 409, admin.Conflict, "admin.database")

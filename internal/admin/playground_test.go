@@ -8,6 +8,7 @@ import (
 )
 
 func TestPlayground(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	played := get[playground.Result](s, "POST", "/v1/playground", `{"lanes": [{"name": "log", "limit": {"rate": "2/1m", "algorithm": "sliding_window_log"}}, {"limit": "3/1m"}],
 		"arrivals": [{"at_ms": 0}, {"at_ms": 1}, {"at_ms": 2}, {"at_ms": 3, "who": "b", "cost": 9}], "hold_ms": 1}`)

@@ -12,6 +12,7 @@ import (
 
 // Proposed rules are tried on recent requests, next to the current rules.
 func TestPreview(t *testing.T) {
+	t.Parallel()
 	at := penstock.InstantOf(time.Now().Add(-time.Minute))
 	s := newTestAdmin(t, setup{now: func() penstock.Instant {
 		at = at.Add(time.Second)
@@ -73,6 +74,7 @@ func TestPreview(t *testing.T) {
 }
 
 func TestPreviewWithoutTraffic(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	p := get[admin.Preview](s, "POST", "/v1/rules/preview", object("document", someRules))
 	if p.Calls != 0 || len(p.Rules) != 3 || len(p.Keys) != 0 {
@@ -82,6 +84,7 @@ func TestPreviewWithoutTraffic(t *testing.T) {
 
 // A new limit of 0 is pointed out; one that is there already, and one in shadow mode, are not.
 func TestPreviewOfZeroLimits(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: strings.Replace(someRules, "1000/1h", "0/1h", 1)})
 	proposed := strings.NewReplacer("3/1h", "0/1h", "1000/1h", "0/1h", "2/1h", "0/1h").Replace(someRules)
 	if p := get[admin.Preview](s, "POST", "/v1/rules/preview", object("document", proposed)); len(p.DenyAll) != 1 || p.DenyAll[0] != "per-user" {

@@ -95,6 +95,7 @@ func TestRolesAndScopesOfEveryOperation(t *testing.T) {
 
 // A demoted or removed user sees the end of a stream.
 func TestStreamsEndWithTheRole(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	s.door.Beat(20 * time.Millisecond)
 	s.addUser("ann", "operator")

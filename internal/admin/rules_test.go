@@ -12,6 +12,7 @@ import (
 )
 
 func TestReadRules(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	set := get[admin.RuleSet](s, "GET", "/v1/rules", "")
 	if set.Kind != admin.Database || !set.Editable || set.Document != someRules || set.Version.Number != 1 || set.Version.Author != "test" || set.Checksum == "" || set.Served.Rules != 3 {
@@ -32,6 +33,7 @@ func TestReadRules(t *testing.T) {
 }
 
 func TestMatchInWords(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: `
 attributes: {plan: {header: X-Plan}}
 rules:
@@ -48,6 +50,7 @@ rules:
 }
 
 func TestSaveAndRollBack(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	changed := strings.Replace(someRules, "3/1h", "5/1h", 1)
 	saved := get[admin.SaveResult](s, "PUT", "/v1/rules", object("document", changed, "base", 1, "message", "more"))
@@ -104,6 +107,7 @@ const badRules = `rules:
 `
 
 func TestInvalidRules(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	found := get[admin.Validation](s, "POST", "/v1/rules/validate", object("document", badRules))
 	if found.Valid || len(found.Problems) < 3 {
@@ -136,6 +140,7 @@ func TestInvalidRules(t *testing.T) {
 
 // Rules that were saved by other means and cannot be served are shown with their errors.
 func TestReadRulesThatAreRefused(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	db, err := s.service.Database.DB(t.Context())
 	if err != nil {
@@ -160,6 +165,7 @@ func TestReadRulesThatAreRefused(t *testing.T) {
 }
 
 func TestDiffRules(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	changed := strings.Replace(someRules, "3/1h", "5/1h", 1)
 	d := get[rulediff.Diff](s, "POST", "/v1/rules/diff", object("document", changed))
@@ -180,6 +186,7 @@ func TestDiffRules(t *testing.T) {
 
 // Rules outside a database can be read here, but are changed elsewhere.
 func TestRulesFromElsewhere(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []admin.Kind{admin.Files, admin.Redis} {
 		s := newTestAdmin(t, setup{kind: kind})
 		set := get[admin.RuleSet](s, "GET", "/v1/rules", "")
@@ -198,6 +205,7 @@ func TestRulesFromElsewhere(t *testing.T) {
 }
 
 func TestSchema(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	if w := s.ask("GET", "/v1/rules/schema", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "sliding_window_log") {
 		t.Errorf("%d %.200s", w.Code, w.Body)
@@ -205,6 +213,7 @@ func TestSchema(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	e := get[admin.Explanation](s, "POST", "/v1/explain", object("attributes", map[string]string{"path": "/other", "ip": "192.0.2.1"}))
 	if len(e.Rules) != 3 || e.Rules[0].Applies || e.Rules[0].Reason != "path" || !e.Rules[1].Applies || e.Rules[1].Key["ip"] != "192.0.2.1" || !e.Rules[2].Applies {
@@ -216,6 +225,7 @@ func TestExplain(t *testing.T) {
 
 // Viewers can have smaller documents compiled than operators can save.
 func TestViewersSendSmallDocuments(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	long := object("document", "rules: []\n#"+strings.Repeat("x", 5<<20))
 	for _, path := range []string{"/v1/rules/validate", "/v1/rules/diff"} {
@@ -233,6 +243,7 @@ func TestViewersSendSmallDocuments(t *testing.T) {
 
 // Compiling ends with the request: nothing is compiled to the end if the client has gone away.
 func TestCompilingEndsWithTheRequest(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	gone, leave := context.WithCancel(t.Context())
 	leave()

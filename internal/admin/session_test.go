@@ -9,6 +9,7 @@ import (
 )
 
 func TestSessionEnds(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	lasts := func(c *http.Cookie) bool {
 		t.Helper()
@@ -51,6 +52,7 @@ func TestSessionEnds(t *testing.T) {
 
 // A login sets a new cookie, and ends the previous session.
 func TestLoginRotates(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	first := s.login(viewerToken)
 	r := s.request("POST", "/v1/session", object("token", operatorToken))
@@ -70,6 +72,7 @@ func TestLoginRotates(t *testing.T) {
 }
 
 func TestManySessions(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	first := s.login(viewerToken)
 	for range 999 {
@@ -88,6 +91,7 @@ func TestManySessions(t *testing.T) {
 }
 
 func TestCookies(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	plain := s.login(operatorToken)
 	if plain.Name != "penstock_session" || plain.Secure || !plain.HttpOnly || plain.SameSite != http.SameSiteStrictMode || plain.Path != "/" || plain.Domain != "" || len(plain.Value) < 43 {

@@ -130,6 +130,7 @@ func combined(clients ...string) []byte {
 
 // Recent requests are replayed by the current rules, or by both these and an edited document.
 func TestBacktestOfRecentRequests(t *testing.T) {
+	t.Parallel()
 	at := penstock.InstantOf(time.Now().Add(-time.Minute))
 	s := newTestAdmin(t, setup{now: func() penstock.Instant {
 		at = at.Add(time.Second)
@@ -169,6 +170,7 @@ func TestBacktestOfRecentRequests(t *testing.T) {
 
 // A log that is sent is replayed, plain or compressed. What cannot be read is named with its position.
 func TestBacktestOfALog(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{rules: "rules: [{name: per-ip, key: [ip], limits: [{rate: 2/1m, algorithm: sliding_window_log}]}]"})
 	log := combined("192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.1")
 	var packed bytes.Buffer
@@ -209,6 +211,7 @@ func TestBacktestOfALog(t *testing.T) {
 
 // A limit found on a log meets its target, and comes with its curve.
 func TestSuggestFromALog(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	var clients []string
 	for i := range 300 {
@@ -237,6 +240,7 @@ func TestSuggestFromALog(t *testing.T) {
 
 // The exact algorithm is never wrong, and the same seed gives the same page. A node refuses what takes too long.
 func TestSimulateOnANode(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	body := object("requests", 20_000, "limit", 30, "model", "bursty", "algorithms", []string{"sliding_window_log", "fixed_window"})
 	p := get[shownPage](s, "POST", "/v1/tools/simulate", body)
@@ -269,6 +273,7 @@ func TestSimulateOnANode(t *testing.T) {
 
 // A plan of the API is the plan of the command.
 func TestPlanOnANode(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	made, err := plan.Make(plan.Default(), plan.DefaultCosts())
 	if err != nil {
@@ -289,6 +294,7 @@ func TestPlanOnANode(t *testing.T) {
 
 // A tool ends when its client leaves, and the next one gets its turn.
 func TestToolsEndWithTheirClient(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	for range 5 {
 		gone, leave := context.WithCancel(t.Context())
@@ -304,6 +310,7 @@ func TestToolsEndWithTheirClient(t *testing.T) {
 
 // A tool that takes too long, or finds no turn, does not take the node's time from decisions.
 func TestToolsAreBounded(t *testing.T) {
+	t.Parallel()
 	s := newTestAdmin(t, setup{})
 	s.door.SetToolTime(time.Nanosecond)
 	s.refused("POST", "/v1/tools/simulate", object("requests", 1_000_000), 503, "unavailable", "takes longer than 1ns", "penstock simulate")
