@@ -88,6 +88,7 @@ func databasePlace(t *testing.T, source string) *ruledb.Blocks {
 
 // What one node blocks or lifts, every other one enforces, through each place.
 func TestNodesShareBlocks(t *testing.T) {
+	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		server := redistest.Start(t)
 		testSharing(t, func(t *testing.T) blocks.Place { return redisPlace(t, server.Addr, secret) })
@@ -160,6 +161,7 @@ func testSharing(t *testing.T, newPlace func(*testing.T) blocks.Place) {
 // A block holds on the node that adds it while Redis is down, and on the others when it is back. Redis that lost
 // everything gets the blocks again.
 func TestBlocksSurviveRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a := open(t, blocks.Options{Places: []blocks.Place{redisPlace(t, server.Addr, secret)}})
 	b := open(t, blocks.Options{Places: []blocks.Place{redisPlace(t, server.Addr, secret)}})
@@ -185,6 +187,7 @@ func TestBlocksSurviveRedis(t *testing.T) {
 
 // A database that was down does not bring back what was lifted in Redis meanwhile.
 func TestLiftedBlocksStayLifted(t *testing.T) {
+	t.Parallel()
 	server, source := redistest.Start(t), "sqlite:"+filepath.Join(t.TempDir(), "rules.db")
 	both := open(t, blocks.Options{Places: []blocks.Place{redisPlace(t, server.Addr, secret), databasePlace(t, source)}})
 	add(t, both, "u1")
@@ -384,6 +387,7 @@ func TestBlocksAreBounded(t *testing.T) {
 
 // With the documented rights blocks are shared, and nothing that identifies a client can be read in Redis.
 func TestBlocksInRedisArePrivate(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	nodetest.RedisCommand(t, server.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">pw", "~pen:*", "-@all"}, nodetest.DocumentedRights(t)...)...)
 	place, err := ruleredis.NewBlocks(ruleredis.Options{Addresses: []string{server.Addr}, Username: "penstock", Password: "pw", Timeout: time.Minute}, secret)

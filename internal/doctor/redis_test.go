@@ -13,6 +13,7 @@ import (
 )
 
 func TestDoctorOnRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	b.golden("redis", Healthy)
@@ -33,6 +34,7 @@ func TestDoctorOnRedis(t *testing.T) {
 // The server's user has only the rights that docs/reference/redis.md lists: much cannot be checked then, and the
 // report says so.
 func TestDoctorUnderTheLeastRights(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	nodetest.RedisCommand(t, server.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, nodetest.DocumentedRights(t)...)...)
 	as := strings.Replace(nodetest.OnRedis("single", server.Addr), "timeout:", "username: penstock, password: only-in-tests, timeout:", 1)
@@ -89,6 +91,7 @@ func TestDoctorTriesWhatIsDocumented(t *testing.T) {
 }
 
 func TestDoctorOnEviction(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	b.golden("allkeys_lru", Unhealthy)
@@ -101,6 +104,7 @@ func TestDoctorOnEviction(t *testing.T) {
 
 // A server with eviction has evicted keys, and is nearly full.
 func TestDoctorOnEvictedKeys(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	nodetest.RedisCommand(t, server.Addr, "CONFIG", "SET", "maxmemory", "3mb")
@@ -112,6 +116,7 @@ func TestDoctorOnEvictedKeys(t *testing.T) {
 }
 
 func TestDoctorOnPersistence(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	b.write("rules.yaml", "rules: [{name: daily, key: [ip], limits: [{rate: 10/1d}]}]\n")
@@ -202,6 +207,7 @@ func TestDoctorOnSentinel(t *testing.T) {
 }
 
 func TestDoctorWithoutRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
@@ -212,6 +218,7 @@ func TestDoctorWithoutRedis(t *testing.T) {
 
 // The doctor names what keeps it from reaching Redis.
 func TestDoctorIsNotLetIn(t *testing.T) {
+	t.Parallel()
 	plain := nodetest.OnRedis("single", redistest.Start(t).Addr)
 	locked := nodetest.OnRedis("single", redistest.Start(t, "--requirepass", "only-in-tests").Addr)
 	for _, test := range []struct{ name, yaml, want string }{
@@ -233,6 +240,7 @@ func TestDoctorIsNotLetIn(t *testing.T) {
 
 // State of a later Penstock is not taken for ours.
 func TestDoctorOnOtherFormats(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	for i, value := range []string{"\x01" + strings.Repeat("x", 27), "\x02 of the future", "\x03"} {

@@ -89,6 +89,7 @@ func (o fixedOrigin) String() string { return "fixed" }
 
 // Nodes without a database get the rules through Redis.
 func TestDoctorOnPublishedRules(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	b := visit(t, nodetest.OnRedis("single", server.Addr)+"rules: {database: 'sqlite:rules.db'}\n")
 	b.apply("10/1m", "")

@@ -12,6 +12,7 @@ import (
 
 // The doctor asks the management server, and reads its limits as the server does.
 func TestDoctorOnXDS(t *testing.T) {
+	t.Parallel()
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	b := visit(t, fmt.Sprintf("rules: {xds: {server: %q}}\n", m.Address))
 	push := func(version string, unit configv3.RateLimitUnit) {

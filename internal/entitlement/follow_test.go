@@ -67,6 +67,7 @@ func await(t *testing.T, e *Entitlements, value string, want int64) {
 
 // Three nodes learn of rows that are set, changed and deleted by any of them.
 func TestThreeNodesFollow(t *testing.T) {
+	t.Parallel()
 	sources := map[string]func(t *testing.T) string{
 		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "rules.db") },
 		"postgres": func(t *testing.T) string {
@@ -113,6 +114,7 @@ func TestThreeNodesFollow(t *testing.T) {
 
 // A node that starts before its database has no rows, and reads them when it can. One whose database fails keeps them.
 func TestDatabaseFails(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "not-yet")
 	source := "sqlite:" + filepath.Join(dir, "rules.db")
 	statuses := make(chan Status, 10)
@@ -145,6 +147,7 @@ func TestDatabaseFails(t *testing.T) {
 
 // A node that was away while deleted rows were removed for good loads all rows again, and its old rows stay until then.
 func TestLoadAgain(t *testing.T) {
+	t.Parallel()
 	source := "sqlite:" + filepath.Join(t.TempDir(), "rules.db")
 	origin := newOrigin(t, source)
 	save(t, origin, set("acme", 7))
@@ -166,6 +169,7 @@ func TestLoadAgain(t *testing.T) {
 
 // Rows arrive in pages: thirty thousand by default, a million in the long suite.
 func TestLoadManyRows(t *testing.T) {
+	t.Parallel()
 	rows := 30_000
 	if testing.Short() {
 		t.Skip("a long list adds nothing to the race detector")
@@ -192,6 +196,7 @@ func TestLoadManyRows(t *testing.T) {
 
 // A closed context ends a node quietly.
 func TestCloseWhileReading(t *testing.T) {
+	t.Parallel()
 	origin := newOrigin(t, "sqlite:"+filepath.Join(t.TempDir(), "rules.db"))
 	ctx, cancel := context.WithCancel(t.Context())
 	e, err := Follow(ctx, origin, Options{})

@@ -67,6 +67,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 // A message reaches one node or all others, and nobody without the secret. Redis may go down and come back.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) (ruleredis.Options, func()){
 		"single": func(t *testing.T) (ruleredis.Options, func()) {
 			server := redistest.Start(t)
@@ -115,6 +116,7 @@ func TestMessages(t *testing.T) {
 
 // Messages that nobody sealed, or that were for another node, are ignored.
 func TestForeignMessages(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	redis := ruleredis.Options{Addresses: []string{server.Addr}}
 	b := listen(t, redis, "B", secret)
@@ -136,6 +138,7 @@ func TestForeignMessages(t *testing.T) {
 
 // Too long a message is refused, and so are options that cannot work. A user without the rights is told so.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	redis := ruleredis.Options{Addresses: []string{server.Addr}}
 	a := listen(t, redis, "A", secret)

@@ -107,6 +107,7 @@ func serves(version int64) func(live.Status) bool {
 // Three nodes with the minimum permissions learn of a change: by a message, or by polling if they may not
 // subscribe.
 func TestNodesLearnWhatIsPublished(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		interval time.Duration
@@ -140,6 +141,7 @@ func TestNodesLearnWhatIsPublished(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	for _, addr := range cluster.Addrs {
 		grant(t, addr, clusterRights)
@@ -154,6 +156,7 @@ func TestCluster(t *testing.T) {
 
 // A node learns what is published after the master was lost, from the replica that Sentinel promoted.
 func TestSentinel(t *testing.T) {
+	t.Parallel()
 	watched := redistest.StartSentinel(t)
 	for _, server := range watched.Servers {
 		grant(t, server.Addr, " +role")
@@ -183,6 +186,7 @@ func TestSentinel(t *testing.T) {
 }
 
 func TestOlderNeverReplacesNewer(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	at := Options{Addresses: []string{server.Addr}}
 	r := connect(t, "", at)
@@ -213,6 +217,7 @@ func TestOlderNeverReplacesNewer(t *testing.T) {
 }
 
 func TestTextIsFetchedOnce(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	r := connect(t, "", Options{Addresses: []string{server.Addr}})
 	publish(t, r, 1)
@@ -226,6 +231,7 @@ func TestTextIsFetchedOnce(t *testing.T) {
 }
 
 func TestWhatIsNotRules(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	r := connect(t, "", Options{Addresses: []string{server.Addr}})
 	command := func(args ...string) {
@@ -261,6 +267,7 @@ func TestWhatIsNotRules(t *testing.T) {
 
 // Redis is down when the node starts, comes up, loses its data, and comes up again.
 func TestNodeOutlivesRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	at := Options{Addresses: []string{server.Addr}}
 	options := live.Options{LastGood: filepath.Join(t.TempDir(), "last-good"), Interval: 20 * time.Millisecond}
@@ -298,6 +305,7 @@ func TestNodeOutlivesRedis(t *testing.T) {
 }
 
 func TestEnds(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	before := goleak.IgnoreCurrent()
 	r := connect(t, "", Options{Addresses: []string{server.Addr}})

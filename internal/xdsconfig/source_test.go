@@ -84,6 +84,7 @@ func (f *follower) serves(want ...string) {
 }
 
 func TestServesWhatIsPushed(t *testing.T) {
+	t.Parallel()
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	m.Push("edge", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user", "op"), limits("other", configv3.RateLimitUnit_DAY, "ip"))
 	m.Push("default", "1", limits("mesh", configv3.RateLimitUnit_HOUR, "not for this node"))
@@ -119,6 +120,7 @@ func TestServesWhatIsPushed(t *testing.T) {
 }
 
 func TestBadPushIsRefused(t *testing.T) {
+	t.Parallel()
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	good := limits("mesh", configv3.RateLimitUnit_MINUTE, "user")
 	m.Push("default", "1", good)
@@ -147,6 +149,7 @@ func TestBadPushIsRefused(t *testing.T) {
 }
 
 func TestReconnects(t *testing.T) {
+	t.Parallel()
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	m.Push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))
 	f := follow(t, xdsconfig.Options{Server: m.Address}, "")
@@ -164,6 +167,7 @@ func TestReconnects(t *testing.T) {
 }
 
 func TestStartWithoutTheServer(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "last-good")
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	if _, err := tryFollow(t, xdsconfig.Options{Server: m.Address}, file); err == nil || !strings.Contains(err.Error(), "has not yet sent a configuration") {
@@ -190,6 +194,7 @@ func TestStartWithoutTheServer(t *testing.T) {
 
 // With StartEmpty, a node starts without limits, and gets them when they arrive.
 func TestStartEmpty(t *testing.T) {
+	t.Parallel()
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	f, err := tryFollow(t, xdsconfig.Options{Server: m.Address, StartEmpty: true}, "")
 	if err != nil {
