@@ -304,8 +304,7 @@ func TestNodeOutlivesRedis(t *testing.T) {
 	}
 }
 
-func TestEnds(t *testing.T) {
-	t.Parallel()
+func TestEnds(t *testing.T) { // not in parallel: it looks for goroutines that are left
 	server := redistest.Start(t)
 	before := goleak.IgnoreCurrent()
 	r := connect(t, "", Options{Addresses: []string{server.Addr}})
