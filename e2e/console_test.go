@@ -15,13 +15,22 @@ import (
 const viewerToken = "viewer-0123456789"
 
 // A real browser uses the console, with real requests: see internal/console/web/test/console.mjs.
-func TestConsole(t *testing.T) { walkDemo(t, "console.mjs") }
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	walkDemo(t, "console.mjs")
+}
 
 // Users and tokens in the console, and every screen in both themes and on a phone: see people.mjs.
-func TestConsoleOfPeople(t *testing.T) { walkDemo(t, "people.mjs") }
+func TestConsoleOfPeople(t *testing.T) {
+	t.Parallel()
+	walkDemo(t, "people.mjs")
+}
 
 // An operator runs the tools on recent requests and on a log: see tools.mjs.
-func TestConsoleTools(t *testing.T) { walkDemo(t, "tools.mjs") }
+func TestConsoleTools(t *testing.T) {
+	t.Parallel()
+	walkDemo(t, "tools.mjs")
+}
 
 // walkDemo runs a script that walks the console of a demo.
 func walkDemo(t *testing.T, script string) {
@@ -36,6 +45,7 @@ func walkDemo(t *testing.T, script string) {
 
 // The console shows three nodes on one Redis, and then that one ends: see nodes.mjs.
 func TestConsoleOfNodes(t *testing.T) {
+	t.Parallel()
 	browser := browserFor(t)
 	server := redistest.Start(t)
 	redis := onRedis("single", server.Addr)
@@ -49,6 +59,7 @@ func TestConsoleOfNodes(t *testing.T) {
 
 // An operator is paged, finds who it is, blocks the client on all nodes, and cleans up: see night.mjs.
 func TestConsoleAtNight(t *testing.T) {
+	t.Parallel()
 	browser := browserFor(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "rules.db")
 	apply(t, database, "attributes: {user: {header: X-User}}\nrules:\n  - name: per-ip\n    key: [ip]\n    limits: [5/1h]\n  - name: per-user\n    key: [user]\n    limits: [1000/1h]\n")
@@ -78,14 +89,10 @@ func browserFor(t *testing.T) (chromium string) {
 // walk runs a script that walks the console of a node. PENSTOCK_TEST_SHOTS keeps the pictures it takes.
 func walk(t *testing.T, script string, n *node, browser string, env ...string) {
 	t.Helper()
-	shots := os.Getenv("PENSTOCK_TEST_SHOTS")
-	if shots == "" {
-		shots = t.TempDir()
-	}
 	c := exec.Command("node", filepath.Join("test", script))
 	c.Dir = filepath.Join("..", "internal", "console", "web")
 	c.Env = append(os.Environ(), "PENSTOCK_ADMIN="+n.url("admin", ""), "PENSTOCK_GATEWAY="+n.url("gateway", ""),
-		"PENSTOCK_TOKEN="+adminToken, "PENSTOCK_TEST_VIEWER_TOKEN="+viewerToken, "PENSTOCK_TEST_CHROMIUM="+browser, "PENSTOCK_TEST_SHOTS="+shots)
+		"PENSTOCK_TOKEN="+adminToken, "PENSTOCK_TEST_VIEWER_TOKEN="+viewerToken, "PENSTOCK_TEST_CHROMIUM="+browser)
 	c.Env = append(c.Env, env...)
 	if out, err := child.Run(c); err != nil {
 		t.Errorf("%v\n%s", err, out)

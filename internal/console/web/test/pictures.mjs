@@ -11,30 +11,32 @@ const kept = JSON.parse(readFileSync(file, 'utf8'))
 // Mean differences of brightness, of 255, that are not noticed: of the whole picture, and of one row of cells.
 const most = { picture: 10, row: 45 }
 
-const brightness = (page, png) =>
-  page.evaluate(async (png) => {
+const brightness = (page, jpeg) =>
+  page.evaluate(async (jpeg) => {
     const image = new Image()
-    image.src = `data:image/png;base64,${png}`
+    image.src = `data:image/jpeg;base64,${jpeg}`
     await image.decode()
     const [columns, rows] = [24, 16]
     const canvas = Object.assign(document.createElement('canvas'), { width: image.width, height: image.height })
     const drawing = canvas.getContext('2d', { willReadFrequently: true })
     drawing.drawImage(image, 0, 0)
+    const [w, h] = [Math.floor(image.width / columns), Math.floor(image.height / rows)]
+    const { data } = drawing.getImageData(0, 0, image.width, image.height)
     const cell = (x, y) => {
-      const [w, h] = [Math.floor(image.width / columns), Math.floor(image.height / rows)]
-      const { data } = drawing.getImageData(x * w, y * h, w, h)
       let sum = 0
-      for (let i = 0; i < data.length; i += 4) sum += 0.3 * data[i] + 0.59 * data[i + 1] + 0.11 * data[i + 2]
-      return Math.round(sum / (data.length / 4))
+      for (let row = y * h; row < (y + 1) * h; row++)
+        for (let i = 4 * (row * image.width + x * w), end = i + 4 * w; i < end; i += 4)
+          sum += 0.3 * data[i] + 0.59 * data[i + 1] + 0.11 * data[i + 2]
+      return Math.round(sum / (w * h))
     }
     return Array.from({ length: rows }, (_, y) => Array.from({ length: columns }, (_, x) => cell(x, y)))
-  }, png)
+  }, jpeg)
 
 const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length
 
 // alike checks that a page looks like its picture.
 export async function alike(page, name) {
-  const now = await brightness(page, (await page.screenshot()).toString('base64'))
+  const now = await brightness(page, (await page.screenshot({ type: 'jpeg', quality: 80 })).toString('base64'))
   const text = now.map((row) => row.map((n) => n.toString(16).padStart(2, '0')).join(''))
   if (update) {
     kept[name] = text
