@@ -24,6 +24,7 @@ import (
 //
 // To accept the current responses: PENSTOCK_TEST_UPDATE=1 go test ./e2e -run TestAnswers.
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no conversations: %v", err)

@@ -49,6 +49,7 @@ func (n *node) reason(user string) string {
 // Three nodes, of which two have the database and one only Redis: a block on any of them holds on all, at every
 // listener, while Redis is down and after a restart, until it is lifted on another.
 func TestBlocksReachEveryNode(t *testing.T) {
+	t.Parallel()
 	database, err := pgtest.Start(t).Database(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -149,6 +150,7 @@ func TestBlocksReachEveryNode(t *testing.T) {
 // A node with files of envoyproxy/ratelimit denies blocked descriptors, in shadow mode and without a limit too, and one
 // without Redis keeps its blocks over a restart.
 func TestBlocksOfDescriptors(t *testing.T) {
+	t.Parallel()
 	files := envoyFiles(t)
 	up := newUpstream(t).config()
 	n := start(t, files, up)
@@ -179,6 +181,7 @@ func TestBlocksOfDescriptors(t *testing.T) {
 // What an operator blocks at a node holds in Go programs built with package stack too, through Redis or the database,
 // until it is lifted.
 func TestBlocksReachPrograms(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	document := perUser(1000, "sliding_window_log")
 	source := "sqlite:" + filepath.Join(t.TempDir(), "rules.db")

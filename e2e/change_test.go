@@ -59,6 +59,7 @@ func inForce(t *testing.T, n *node, count, before int) {
 // A file is replaced repeatedly under load. No request fails, the last file is in force in the end, and a broken
 // one changes nothing.
 func TestRulesFileChangesUnderLoad(t *testing.T) {
+	t.Parallel()
 	const most = 20
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	replace := func(count int) { writeFile(t, file, perUser(count, "sliding_window_log")) }
@@ -83,6 +84,7 @@ func TestRulesFileChangesUnderLoad(t *testing.T) {
 
 // The same with versions in a database, saved by the command that people use.
 func TestDatabaseChangesUnderLoad(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		changeDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "rules.db"))
 	})
@@ -114,6 +116,7 @@ func changeDatabase(t *testing.T, database string) {
 
 // Of three nodes one has the database: the others learn its rules through Redis, under load too.
 func TestRulesReachEveryNode(t *testing.T) {
+	t.Parallel()
 	database := "sqlite:" + filepath.Join(t.TempDir(), "rules.db")
 	apply(t, database, perUser(3, "sliding_window_log"))
 	redis, up := onRedis("single", redistest.Start(t).Addr), newUpstream(t).config()

@@ -21,6 +21,7 @@ func chat(n *node) int { return n.passed(n.get("gateway", "/api/v1/chat", finger
 
 // Concurrent requests, with a common tool.
 func TestApacheBench(t *testing.T) {
+	t.Parallel()
 	ab, err := exec.LookPath("ab")
 	if err != nil {
 		if os.Getenv("CI") != "" {
@@ -42,6 +43,7 @@ func TestApacheBench(t *testing.T) {
 
 // The sample rules admit 10 a minute of 50 and of 100 at once.
 func TestSimultaneousChats(t *testing.T) {
+	t.Parallel()
 	for _, simultaneous := range []int{50, 100} {
 		n := startDemo(t)
 		if passed := together(simultaneous, func(int) int { return chat(n) }); passed != 10 {
@@ -51,6 +53,7 @@ func TestSimultaneousChats(t *testing.T) {
 }
 
 func TestEleventhFails(t *testing.T) {
+	t.Parallel()
 	n := startDemo(t)
 	for i := range 11 {
 		want := 1
@@ -65,6 +68,7 @@ func TestEleventhFails(t *testing.T) {
 
 // A double click passes twice and counts once. It does not bypass the limit.
 func TestDuplicateCountsOnce(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t)
 	n := start(t, up.config(), rulesFile(t, `
 attributes: {user: {header: X-User}}
@@ -96,6 +100,7 @@ rules: [{name: per-user, key: [user], limits: [{rate: 10/30d, algorithm: sliding
 
 // The short names of an older configuration keep their meaning.
 func TestOlderConfiguration(t *testing.T) {
+	t.Parallel()
 	n := start(t, newUpstream(t).config(), rulesFile(t, `
 attributes: {user: {header: X-User}}
 rules:

@@ -132,6 +132,7 @@ func text(s *spans.Span, key string) string {
 // within it, one request to the store for each request, in the client's trace if there is one, and no word of who the
 // client is.
 func TestTracesInCollector(t *testing.T) {
+	t.Parallel()
 	got := startCollector(t)
 	server := redistest.Start(t)
 	for i, protocol := range []struct{ name, endpoint string }{{"http/protobuf", got.http}, {"grpc", got.grpc}} {

@@ -28,6 +28,7 @@ func run(dir string, env []string, args ...string) output {
 
 // The command asks a running server, which charges it like every client. Its exit status is the answer.
 func TestCheckCommand(t *testing.T) {
+	t.Parallel()
 	n := start(t, newUpstream(t).config(), rulesFile(t, perUser(2, "sliding_window_log")))
 	server := []string{"PENSTOCK_SERVER=" + n.url("http", "")}
 	check := func(env []string, args ...string) output {
@@ -67,6 +68,7 @@ func TestCheckCommand(t *testing.T) {
 
 // The command explains by the database of a running server, and agrees with the server.
 func TestExplainCommand(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	database := "sqlite:" + filepath.Join(dir, "rules.db")
 	apply(t, database, `

@@ -151,6 +151,7 @@ func passes(ctx context.Context, c remote, user string) error {
 // when SIGTERM arrives. A node first becomes not ready and keeps serving, then closes its listeners, and ends
 // when its last request is answered. No request fails, and each is counted once.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	const user = "u"
 	up := newUpstream(t)
 	f := newFleet(t, rulesFile(t, perUser(1_000_000, "fixed_window")), onRedis("single", redistest.Start(t).Addr), up.config())
@@ -214,6 +215,7 @@ func TestRollingRestart(t *testing.T) {
 // A client that sends on a kept-alive connection while the node stops gets a response that says it was the last one,
 // over the gateway and over the HTTP API.
 func TestStoppingAnswersOnKeptConnections(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t)
 	n := start(t, rulesFile(t, perUser(1_000_000, "fixed_window")), up.config())
 	var clients sync.WaitGroup

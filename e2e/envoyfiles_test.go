@@ -70,6 +70,7 @@ func (n *node) logged(text string) bool {
 // Files of envoyproxy/ratelimit are decided by the same engine as rules: its deny cache, metrics and
 // status.
 func TestEnvoyFilesAreMeasured(t *testing.T) {
+	t.Parallel()
 	n := start(t, onRedis("single", redistest.Start(t).Addr), newUpstream(t).config(), envoyFiles(t))
 	n.awaitStore()
 	for i := range 10 {
@@ -115,6 +116,7 @@ func TestEnvoyFilesAreMeasured(t *testing.T) {
 // When Redis is killed, a node that serves files of envoyproxy/ratelimit allows what was left at its last exact
 // answer, and no more. Afterwards Redis is charged with what was allowed.
 func TestEnvoyFilesInAnOutage(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	config := []string{onRedis("single", redis.Addr), newUpstream(t).config(), envoyFiles(t)}
 	n, other := start(t, config...), start(t, config...)

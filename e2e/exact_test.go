@@ -57,6 +57,7 @@ func startAll(t *testing.T, count int, parts ...string) []*node {
 // Of many concurrent requests exactly the limit passes, and none after them: over every API, on one node and
 // spread over three.
 func TestExactlyTheLimitPasses(t *testing.T) {
+	t.Parallel()
 	algorithms, rounds := []string{"sliding_window_log"}, 1
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		algorithms, rounds = []string{"sliding_window_log", "fixed_window", "token_bucket"}, 10
@@ -80,6 +81,7 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 
 // The test above would notice nodes that do not share, and requests that are not spread.
 func TestNodesAloneAdmitTheLimitEach(t *testing.T) {
+	t.Parallel()
 	nodes := startAll(t, 3, newUpstream(t).config(), rulesFile(t, perUser(limit, "sliding_window_log")))
 	atEveryDoor(t, func(t *testing.T, d decisionAPI) {
 		passed := together(120/d.calls, func(i int) int { return d.ask(nodes[i%len(nodes)], "at "+d.name) })

@@ -26,6 +26,7 @@ func operator[T any](n *node, path string) (found T) {
 // Three nodes share a Redis. Each one reports the requests of all, with the names of clients that only another node has
 // seen, and of one node if asked. Redis carries no name of a client on the way.
 func TestNumbersOfAllNodes(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	config := []string{onRedis("single", server.Addr), rulesFile(t, `
 attributes: {user: {header: X-User}}

@@ -19,6 +19,7 @@ rules: [{name: per-user, key: [user], limits: [{rate: 2/1h, algorithm: sliding_w
 // The history has the requests of all nodes, also of one that has ended, in PostgreSQL or in the files of each node. It
 // says when nodes started and stopped, when rules changed and when Redis failed.
 func TestHistoryOfNodes(t *testing.T) {
+	t.Parallel()
 	for name, shared := range map[string]bool{"postgres": true, "files": false} {
 		t.Run(name, func(t *testing.T) {
 			redis, rules, database := redistest.Start(t), rulesFile(t, historyRules), ""

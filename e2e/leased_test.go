@@ -15,6 +15,7 @@ import (
 // A node that ends returns the unused quota of its leases: Redis has counted what passed, and what had expired
 // before. Leases live for a second, so a delayed machine may have none left to return; then the test tries again.
 func TestPermitsAreGivenBack(t *testing.T) {
+	t.Parallel()
 	const rules = `
 attributes: {user: {header: X-User}}
 rules: [{name: per-user, key: [user], consistency: leased, limits: [{rate: 1000000/30d, algorithm: fixed_window}]}]

@@ -251,6 +251,7 @@ func (n *node) tokensUsed(policy, team, user string) int64 {
 // The SDKs of OpenAI, Anthropic and MCP through the gateway, in front of a fake model. Each scenario has a team of its
 // own: its budget is 3000 tokens a day, and that of its user 2500.
 func TestLanguageModels(t *testing.T) {
+	t.Parallel()
 	dir := installSDKs(t)
 	up := newModel(t)
 	n := start(t, "upstreams: [{url: "+up.URL+"}]", rulesFile(t, llmRules))

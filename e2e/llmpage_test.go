@@ -16,6 +16,7 @@ var (
 
 // The page about budgets of tokens shows what its commands print, with a fake model behind the gateway.
 func TestLanguageModelPage(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../docs/how-to/llm-gateway.md")
 	if err != nil {
 		t.Fatal(err)

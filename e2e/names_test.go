@@ -11,6 +11,7 @@ import (
 // A rule can match the longest names that an API accepts. Otherwise such a request would silently pass without
 // any limit.
 func TestRulesMatchTheLongestNames(t *testing.T) {
+	t.Parallel()
 	domain := "Edge/" + strings.Repeat("d", 250)
 	name := strings.Repeat("n", 128)
 	key := name[:125] // of a descriptor: a repeated key gets a number

@@ -16,6 +16,7 @@ import (
 // A node starts with the database and Redis down: it serves the last good rules and counts alone. When both are
 // back it shares again and learns new rules.
 func TestStartWithoutDatabaseAndRedis(t *testing.T) {
+	t.Parallel()
 	postgres, redis := pgtest.Start(t), redistest.Start(t)
 	database, err := postgres.Database(t.Context())
 	if err != nil {
@@ -68,6 +69,7 @@ func TestStartWithoutDatabaseAndRedis(t *testing.T) {
 // After SIGTERM under load, a node accepts no more requests and finishes those it has: clients get everything
 // that the upstream served. Meanwhile it is not ready.
 func TestTerminateUnderLoad(t *testing.T) {
+	t.Parallel()
 	const held = 10
 	up := newUpstream(t)
 	n := start(t, up.config(), rulesFile(t, perUser(1_000_000, "fixed_window")))
@@ -140,6 +142,7 @@ func untilRefused(t *testing.T, n *node) *calls {
 
 // A request that is being sent when SIGTERM arrives is answered.
 func TestTerminateWhileAsked(t *testing.T) {
+	t.Parallel()
 	n := start(t, newUpstream(t).config(), rulesFile(t, perUser(limit, "sliding_window_log")))
 	body, question := io.Pipe()
 	request, err := http.NewRequest(http.MethodPost, n.url("http", "/v1/check"), body)
@@ -177,6 +180,7 @@ func TestTerminateWhileAsked(t *testing.T) {
 
 // A second signal does not wait.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t)
 	n := start(t, up.config(), rulesFile(t, "rules: []"))
 	answered := make(chan struct{})

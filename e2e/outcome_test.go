@@ -17,6 +17,7 @@ import (
 // logins at once exactly five reach the server. Correct ones cost nothing. Forward-auth with reports to another node
 // than the one that decided counts the same, and so do strikes.
 func TestLoginsByFailures(t *testing.T) {
+	t.Parallel()
 	var reached atomic.Int64
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reached.Add(1)

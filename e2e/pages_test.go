@@ -42,6 +42,7 @@ Promise.all(sent).then(() => fetch('/done', {method: 'POST'}))
 // A page of another site, in a real browser, cannot have anybody charged at a decision API on loopback:
 // neither from its own origin nor after its name was rebound to the API's address.
 func TestPagesCannotCharge(t *testing.T) {
+	t.Parallel()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CI") != "" {

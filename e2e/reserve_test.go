@@ -28,6 +28,7 @@ func startTwo(t *testing.T) (first, second *node, up *upstream) {
 
 // What one node reserves another settles or releases, over HTTP and gRPC and from one to the other.
 func TestReservationsAcrossNodes(t *testing.T) {
+	t.Parallel()
 	first, second, _ := startTwo(t)
 	for name, clients := range map[string][2]remote{
 		"http":            {first.http, second.http},
@@ -90,6 +91,7 @@ func (r *reserver) wants(used int64) {
 
 // The same with nothing but HTTP.
 func TestReservationAsJSON(t *testing.T) {
+	t.Parallel()
 	first, second, _ := startTwo(t)
 	var v verdict
 	first.read(first.post("/v1/reserve", `{"attributes": {"user": "u", "path": "/x"}, "cost": 40, "ttl_ms": 60000}`), &v)
@@ -112,6 +114,7 @@ func TestReservationAsJSON(t *testing.T) {
 
 // A permit is taken on all nodes until the response ends.
 func TestLeaseEndsWithTheResponse(t *testing.T) {
+	t.Parallel()
 	first, second, up := startTwo(t)
 	statuses := make(chan int, 1)
 	go func() { statuses <- first.get("gateway", "/held", "X-User: u").StatusCode }()
@@ -138,6 +141,7 @@ func TestLeaseEndsWithTheResponse(t *testing.T) {
 
 // A cost that the server names with its response is charged by then.
 func TestResponseHeaderSettlesTheCost(t *testing.T) {
+	t.Parallel()
 	first, second, _ := startTwo(t)
 	for i, n := range []*node{first, second, first} {
 		if a := n.get("gateway", "/costly", "X-User: u"); a.StatusCode != http.StatusOK {

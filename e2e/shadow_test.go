@@ -8,6 +8,7 @@ import (
 // A shadow rule never denies over any API. Its numbers are in the decision API, and nothing of it is visible to
 // clients.
 func TestShadowNeverDenies(t *testing.T) {
+	t.Parallel()
 	const tried = `
 attributes: {user: {header: X-User}}
 rules:

@@ -37,6 +37,7 @@ var testers = map[string]func(t *testing.T, n *node, text string){
 
 // Every snippet of the console works. Files of deploy/ have tests there, with the real proxies.
 func TestConsoleSnippets(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../internal/console/web/src/snippets.json")
 	if err != nil {
 		t.Fatal(err)

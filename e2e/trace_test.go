@@ -12,6 +12,7 @@ import (
 
 // A client's trace continues in the node's spans, over every HTTP API.
 func TestTraces(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var sent bytes.Buffer
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -84,6 +84,7 @@ func (b *balancer) decide(c *penstock.Call, v *penstock.Verdict) error {
 // Three nodes on one Redis are replaced one by one by another version, and that by the first again, under
 // constant load: no request fails, each is decided exactly, and exactly the limit passes.
 func TestRollingUpgradeAndBack(t *testing.T) {
+	t.Parallel()
 	const limit, step, callers = 2500, 200, 8
 	parts := []string{rulesFile(t, perUser(limit, "sliding_window_counter")), onRedis("single", redistest.Start(t).Addr)}
 	all := balancer{parts: parts}

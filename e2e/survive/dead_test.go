@@ -53,6 +53,7 @@ func saysNothing(c *net.TCPConn) { io.Copy(io.Discard, c) }
 // Whatever an upstream does instead of answering, its clients get a readable problem, clients of others are not
 // affected, and it gets requests again once it is back.
 func TestDeadUpstreams(t *testing.T) {
+	t.Parallel()
 	healthy := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "fine") })
 	silent := newDyingUpstream(t, saysNothing)
 	absent := newAbsentUpstream(t)
@@ -90,8 +91,9 @@ func TestDeadUpstreams(t *testing.T) {
 
 // An upstream that accepts requests and never answers times out.
 func TestSilentUpstream(t *testing.T) {
+	t.Parallel()
 	silent := newDyingUpstream(t, saysNothing)
-	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {response_header: 200ms}}\nupstreams: [{url: %q}]\n", silent.url())})
+	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {response_header: 50ms}}\nupstreams: [{url: %q}]\n", silent.url())})
 	n.failsAs("/", http.StatusGatewayTimeout)
 	silent.well.Store(true)
 	eventually(t, "it is back", func() bool { return n.status("gateway", "/") == 200 })
@@ -150,6 +152,7 @@ func (n *node) failsAs(path string, status int) {
 
 // A truncated response must not look complete to the client.
 func TestHalfResponseIsNoResponse(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this",
 		"chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",

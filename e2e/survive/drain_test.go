@@ -68,6 +68,7 @@ func (u *heldUpstream) serve(w http.ResponseWriter, req *http.Request) {
 // and HTTP/2, all succeed; so do those that clients still send on open connections. No new connection
 // is accepted, and the process exits with status 0.
 func TestTerminatedUnderLoad(t *testing.T) {
+	t.Parallel()
 	const clients = 8 // of each kind
 	kinds := []string{"/held", "/stream", "/upload"}
 	upstream := &heldUpstream{release: make(chan struct{})}

@@ -37,18 +37,21 @@ var attacks = map[string]func(*testing.T, *node){
 			}
 		}
 	},
-	"closed connection":  asksFor("/close", http.StatusBadGateway),
-	"reset connection":   asksFor("/reset", http.StatusBadGateway),
-	"malformed response": asksFor("/garbage", http.StatusBadGateway),
-	"half a response":    asksFor("/half", http.StatusBadGateway),
-	"slow URL":           asksFor("/slow", http.StatusGatewayTimeout),
-	"server error":       asksFor("/500", http.StatusInternalServerError),
+	"closed connection":  asksFor(4, "/close", http.StatusBadGateway),
+	"reset connection":   asksFor(4, "/reset", http.StatusBadGateway),
+	"malformed response": asksFor(4, "/garbage", http.StatusBadGateway),
+	"half a response":    asksFor(4, "/half", http.StatusBadGateway),
+	slowURL:              asksFor(20, "/slow", http.StatusGatewayTimeout),
+	"server error":       asksFor(4, "/500", http.StatusInternalServerError),
 }
 
-func asksFor(path string, status int) func(*testing.T, *node) {
+// slowURL is the attack that waits for a timeout: it sends more at once and less often.
+const slowURL = "slow URL"
+
+func asksFor(count int, path string, status int) func(*testing.T, *node) {
 	return func(t *testing.T, n *node) {
 		var all sync.WaitGroup
-		for range 4 {
+		for range count {
 			all.Go(func() {
 				if got := n.status("gateway", path); got != status {
 					t.Errorf("%s: status %d, want %d", path, got, status)
@@ -94,7 +97,7 @@ func fragileUpstream(t *testing.T) string {
 // No client can take an upstream away from others, whatever it asks for and however often: neither
 // the only server of an upstream nor all of several.
 func TestNoClientSwitchesAnUpstreamOff(t *testing.T) {
-	const rounds = 10
+	t.Parallel()
 	for name, servers := range map[string]int{"one server": 1, "three servers": 3} {
 		t.Run(name, func(t *testing.T) {
 			urls := make([]string, servers)
@@ -103,6 +106,10 @@ func TestNoClientSwitchesAnUpstreamOff(t *testing.T) {
 			}
 			n := start(t, setup{config: fmt.Sprintf("gateway: {h2c: true, timeouts: {response_header: 500ms}}\nupstreams: [{urls: [%s], health: {count_5xx: true}}]\n", strings.Join(urls, ", "))})
 			for name, attack := range attacks {
+				rounds := 10
+				if name == slowURL {
+					rounds = 2
+				}
 				t.Run(name, func(t *testing.T) {
 					for range rounds {
 						attack(t, n)
@@ -133,6 +140,7 @@ func (n *node) isServed(t *testing.T, path string) {
 // A server that swallows connection attempts holds each request for the dial timeout. Not even HTTP/2
 // clients, with many requests on each connection, exhaust the files that others need.
 func TestBlackHoledServer(t *testing.T) {
+	t.Parallel()
 	hole := newBlackHole(t)
 	healthy := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	n := start(t, setup{files: openFiles, config: fmt.Sprintf("gateway: {h2c: true, timeouts: {dial: 1s}}\nupstreams: [{path: /hole, url: %q}, {url: %q}]\n", hole, healthy)})

@@ -25,6 +25,7 @@ const (
 // A process that can open files for a tenth of its clients serves all of them: it accepts no more than
 // it can serve, and no client keeps a connection while others wait.
 func TestCrowdIsServedWithFewFiles(t *testing.T) {
+	t.Parallel()
 	needFiles(t, 2*crowd)
 	server := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	n := start(t, setup{files: openFiles, config: fmt.Sprintf(`
@@ -63,6 +64,7 @@ gateway: {timeouts: {read_header: 30s, idle: 30s}}
 // Clients that connect and send nothing delay others on their own listener only, and leave nothing behind when
 // they disconnect.
 func TestSilentCrowds(t *testing.T) {
+	t.Parallel()
 	needFiles(t, 2*crowd)
 	server := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	n := start(t, setup{files: openFiles, config: fmt.Sprintf("upstreams: [{url: %q}]\n", server)})

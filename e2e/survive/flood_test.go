@@ -90,6 +90,7 @@ var floodHeader = fields{{":method", "GET"}, {":scheme", "http"}, {":authority",
 // Floods of HTTP/2 frames do not bypass the limiter, delay other clients or fill memory. A request that
 // is begun and cancelled may be counted without being forwarded, but never forwarded uncounted.
 func TestFloodsOfHTTP2(t *testing.T) {
+	t.Parallel()
 	w := newGoWitness(t)
 	n := start(t, setup{rules: smuggleRules, config: fmt.Sprintf("gateway: {h2c: true}\nupstreams: [{url: %q}]\n", w.url)})
 	stop := n.keepsServing("/others")
@@ -117,6 +118,7 @@ func TestFloodsOfHTTP2(t *testing.T) {
 
 // The same floods at the gRPC listener: requests of others are decided meanwhile, and counted exactly.
 func TestFloodsOfGRPC(t *testing.T) {
+	t.Parallel()
 	n := start(t, setup{rules: "rules: [{name: each, key: [user], " + counted + "}]", config: "upstreams: [{url: \"http://127.0.0.1:1\"}]\n"})
 	header := fields{{":method", "POST"}, {":scheme", "http"}, {":authority", "a"}, {":path", penstockv1.Decisions_Check_FullMethodName}, {"content-type", "application/grpc"}, {"te", "trailers"}}.encode()
 	var all sync.WaitGroup

@@ -58,6 +58,7 @@ func forgeries() (headers []string) {
 // Whatever address a client claims, it is counted by its peer address: it never gets a fresh counter,
 // never uses up another client's, and the upstream never sees the claim.
 func TestForgedAddresses(t *testing.T) {
+	t.Parallel()
 	var told witnessOfHeaders
 	n := start(t, setup{rules: forgedRules, config: fmt.Sprintf("upstreams: [{url: %q}]\n", newUpstream(t, told.serve))})
 	headers := forgeries()
@@ -82,6 +83,7 @@ func TestForgedAddresses(t *testing.T) {
 // Behind a trusted proxy, the client is the one that the proxy has seen, whatever is to the left of it and in
 // other headers.
 func TestForgedAddressesBehindProxy(t *testing.T) {
+	t.Parallel()
 	upstream := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	n := start(t, setup{rules: forgedRules, config: fmt.Sprintf("trusted_proxies: [127.0.0.0/8]\nupstreams: [{url: %q}]\n", upstream)})
 	headers := forgeries()

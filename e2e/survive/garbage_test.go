@@ -23,6 +23,7 @@ type body struct {
 // Whatever a client sends to the decision API, the answer says what is wrong with it, and is never a
 // server error.
 func TestDecisionAPITakesNoGarbage(t *testing.T) {
+	t.Parallel()
 	n := start(t, setup{config: "upstreams: [{url: \"http://127.0.0.1:1\"}]\n"})
 	var texts []string
 	isGood := map[string]bool{} // or could be

@@ -148,6 +148,7 @@ func post(tr http.RoundTripper, address, method string, body io.Reader) (answere
 // Messages that are announced and never end hold no more memory than all of them may, and nobody else
 // is held up, not even at the same address: the largest connection of the largest client is closed.
 func TestUnfinishedMessages(t *testing.T) {
+	t.Parallel()
 	large := prefixed(message, make([]byte, message-1))
 	type attack struct {
 		name, source, method        string
@@ -190,6 +191,7 @@ func TestUnfinishedMessages(t *testing.T) {
 // What is small on the wire must not be large in memory: 1 MiB of empty descriptors is 70 MiB when it is
 // decoded.
 func TestMessagesThatGrow(t *testing.T) {
+	t.Parallel()
 	n := start(t, setup{config: noUpstream})
 	stop := n.keepsDeciding()
 	empty := prefixed(message, bytes.Repeat([]byte{2<<3 | 2, 0}, message/2))
@@ -213,6 +215,7 @@ func TestMessagesThatGrow(t *testing.T) {
 
 // Envoy sends the requests of a worker over one connection.
 func TestManyRequestsOverOneConnection(t *testing.T) {
+	t.Parallel()
 	const requests = 1000
 	n := start(t, setup{config: noUpstream, rules: "rules: [{name: all, key: [], match: {domain: mesh}, " + counted + "}]"})
 	client := n.envoy()
@@ -242,6 +245,7 @@ func TestManyRequestsOverOneConnection(t *testing.T) {
 
 // No request of a client is too large to be decided about: Envoy lets those pass that Penstock refuses.
 func TestLargestRequestsAreDecided(t *testing.T) {
+	t.Parallel()
 	const requests = 200
 	n := start(t, setup{config: noUpstream, rules: `
 attributes: {user: {header: X-User}}

@@ -50,6 +50,7 @@ func manyHeaders(count int) string {
 // Thousands of requests held by one rule take a bounded amount of memory and leave room for another
 // rule, whose requests are held and served in their turn. Requests beyond are answered with 503.
 func TestHeldRequestsAreBounded(t *testing.T) {
+	t.Parallel()
 	needFiles(t, 2*crowd*uint64(heldScale))
 	for _, flood := range heldFloods {
 		flood.sent, flood.most = flood.sent*heldScale, flood.most*heldScale
@@ -84,6 +85,7 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 
 // Held requests of one rule leave connections for others, however few there are.
 func TestHeldRequestsLeaveConnections(t *testing.T) {
+	t.Parallel()
 	upstream := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	n := start(t, setup{rules: heldRules, files: openFiles, config: fmt.Sprintf("upstreams: [{url: %q}]\n", upstream)})
 	n.status("gateway", "/flooded")

@@ -26,6 +26,7 @@ func hostSpellings() []string {
 
 // However a client writes the host, the request is counted for the host of the rule or refused.
 func TestHostSpellings(t *testing.T) {
+	t.Parallel()
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) {})
 	n := start(t, setup{
 		rules:  "rules: [{name: host, match: {host: api.example.com}, key: [host], " + counted + "}]",

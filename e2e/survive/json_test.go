@@ -28,6 +28,7 @@ func sameUser() []string {
 		`{"attributes":{"user":"u1"}}`, `{"attributes":{"user":"\u00751"}}`, `{"attributes":{"\u0075ser":"u1"}}`, `{"attr\u0069butes":{"user":"u1"}}`, ` { "attributes" : { "user" : "u1" } } `, "{\n\t\"attributes\":\r\n{\"user\":\"u1\"}}",
 		`{"attributes":{"user":"u\u0031"}}`, `{"attributes":{"user":"u1"},"cost":1}`, `{"attributes":{"user":"u1"},"cost":1.0}`, `{"attributes":{"user":"u1"},"cost":1e0}`, `{"attributes":{"user":"u1"},"cost":10e-1}`, `{"cost":1,"attributes":{"user":"u1"}}`, `{"attributes":{"user":"u1"},"domain":"default"}`, `{"attributes":{"user":"u1"},"domain":""}`,
 		`{"attributes":{"user":"u1"},"id":""}`, `{"attributes":{"user":"u1"},"max_delay_ms":1000}`, `{"attributes":{"user":"u1","path":"/x"}}`, `{"attributes":{"user":"u1","method":"GET","path":"/a/../b"}}`, `{"attributes":{"user":"u1","ip":"198.51.100.7"}}`, `{"attributes":{"user":"u1","ip":"not an address"}}`,
+		`{"attributes":{"user":"u1 "}}`, `{"attributes":{"user":" \tu1"}}`, `{"attributes":{"user":"u1\n"}}`,
 		// Refused: it is ambiguous which of two is meant.
 		`{"attributes":{"user":"u1","user":"other"}}`, `{"attributes":{"user":"other","user":"u1"}}`, `{"attributes":{"user":"u1","\u0075ser":"other"}}`, `{"attributes":{"user":"other"},"attributes":{"user":"u1"}}`, `{"attributes":{"user":"u1"},"Attributes":{"user":"other"}}`, `{"attributes":{"user":"u1"},"cost":-1}`, `{"attributes":{"user":"u1"},"cost":-9223372036854775808}`, `{"attributes":{"user":"u1"},"cost":1,"cost":0}`, `{"attributes":{"user":"u1"},"cost":0.1}`, `{"attributes":{"user":"u1"},"cost":"0"}`, `{"attributes":{"user":["u1"]}}`, `{"attributes":{"user":"u1"},"limit":1000}`, `{"attributes":{"user":"u1"},"allowed":true}`,
 	}
@@ -38,11 +39,12 @@ func sameUser() []string {
 }
 
 // otherUsers are not u1, however similar they look.
-var otherUsers = []string{`U1`, `u1 `, ` u1`, `u1\u0000`, `u1\u200b`, `u\uff11`, `u1\u0301`, `u01`, `u1/`, `u1,`, `u1\n`, `\\u00751`, `u1%20`, `u1_path_x`, `user=u1`, `u1|`, `\"u1\"`, ``}
+var otherUsers = []string{`U1`, `u1\u0000`, `u1\u200b`, `u\uff11`, `u1\u0301`, `u01`, `u1/`, `u1,`, `\\u00751`, `u1%20`, `u1_path_x`, `user=u1`, `u1|`, `\"u1\"`, ``}
 
 // Whatever JSON says, a user is counted as that user: spellings of one request share its limit, other
 // users have their own, and what is refused is not counted.
 func TestHostileJSON(t *testing.T) {
+	t.Parallel()
 	n := start(t, setup{rules: jsonRules, config: "upstreams: [{url: \"http://127.0.0.1:1\"}]\n"})
 	var mu sync.Mutex
 	allowed, denied, refused := 0, 0, 0

@@ -13,6 +13,7 @@ import (
 // Headers by which a client could make an upstream take a request for another one than was limited
 // are not forwarded, however they are written, and neither is TRACE.
 func TestOverridesAreNotForwarded(t *testing.T) {
+	t.Parallel()
 	names := []string{
 		"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-HTTP-Host-Override", "Proxy", "X-Original-Host", "X-Original-URL", "X-Original-Method", "X-Rewrite-URL", "X-Host",
 		"WL-Proxy-Client-IP", "Proxy-Client-IP", "X-Forwarded-Method", "X-Forwarded-Uri",

@@ -19,6 +19,7 @@ type oversizedRequest struct {
 
 // A request that is too large is refused with a matching status, before it is held.
 func TestOversized(t *testing.T) {
+	t.Parallel()
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) { io.Copy(io.Discard, req.Body) })
 	n := start(t, setup{config: fmt.Sprintf("upstreams: [{url: %q}]\n", upstream)})
 	const much = 64 << 10

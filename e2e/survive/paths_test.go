@@ -43,6 +43,7 @@ func ruleFor(segments []string) string {
 // However a path is spelt, the rule that counts is the one for the path that the upstream gets, and
 // that is one which every server reads alike.
 func TestOddPaths(t *testing.T) {
+	t.Parallel()
 	upstream := newUpstream(t, func(w http.ResponseWriter, req *http.Request) { w.Header().Set("X-Saw", "<"+req.RequestURI+">") })
 	n := start(t, setup{rules: pathRules, config: fmt.Sprintf("upstreams: [{url: %q}]\n", upstream)})
 	fates := map[string]int{}
@@ -67,6 +68,7 @@ func TestOddPaths(t *testing.T) {
 // nginx decodes and resolves a path by itself, escaped slashes too. The path that it serves is the one
 // that was counted.
 func TestOddPathsAtNginx(t *testing.T) {
+	t.Parallel()
 	n := start(t, setup{rules: pathRules, config: fmt.Sprintf("upstreams: [{url: %q}]\n", newNginxWitness(t).url)})
 	n.sendPaths(oddPaths(1000*longer), map[string]int{}, func(_ string, r reply) string {
 		return ruleFor(strings.Split(strings.TrimPrefix(r.saw(), "/"), "/"))

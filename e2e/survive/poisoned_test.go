@@ -107,6 +107,7 @@ func (p *poisonedNode) check(kind, user, id string) (v struct {
 // Whatever its keys in Redis hold, a node answers every request with a verdict. on_store_error decides
 // the requests of clients whose state is bad; all others are decided exactly.
 func TestPoisonedRedis(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	n := &poisonedNode{
 		node: start(t, setup{rules: poisonedRules, config: "upstreams: [{url: \"http://127.0.0.1:1\"}]\n", env: []string{

@@ -74,6 +74,7 @@ func (n *node) forwarded(door, path, ip string) int {
 // NAT64 have a limit each, and one with 6to4 has that of its IPv4 address. Allow and deny lists see the
 // same addresses as limits do.
 func TestNetworksOfOneClient(t *testing.T) {
+	t.Parallel()
 	upstream := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	for listener, send := range listeners {
 		t.Run(listener, func(t *testing.T) {

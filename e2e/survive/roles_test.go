@@ -103,6 +103,7 @@ func credentials(viewerCookie, operatorCookie string) []credential {
 // Every route of the running admin API admits only clients with its role, whatever credentials others
 // send and however they spell the path. Their requests have no effect, and operators are still served.
 func TestAdminRoutesAndRoles(t *testing.T) {
+	t.Parallel()
 	n := start(t, setup{rules: roleRules, config: "upstreams: [{url: \"http://127.0.0.1:1\"}]\n"})
 	victim := map[string]string{"user": "victim"}
 	n.spend("victim", 7)

@@ -73,6 +73,7 @@ func (n *node) answersAt(listener string) bool {
 // One address cannot hold all connections of a listener, whatever it does with those it gets: others
 // are served at every listener.
 func TestOneAddressDoesNotOccupyAListener(t *testing.T) {
+	t.Parallel()
 	const connections = 150 // more than any listener takes
 	n := start(t, setup{files: openFiles, share: 50, config: fmt.Sprintf("gateway: {timeouts: {read_header: 120s, idle: 120s}}\nupstreams: [{url: %q}]\n", socketUpstream(t))})
 	for listener, texts := range map[string][]string{
@@ -82,17 +83,27 @@ func TestOneAddressDoesNotOccupyAListener(t *testing.T) {
 		"admin":   {"", "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"},
 	} {
 		for _, text := range texts {
-			var all sync.WaitGroup
-			for range connections {
-				all.Go(func() {
-					if l := dialFrom(t, stranger, n.addresses[listener]); l != nil {
-						io.WriteString(l, text)
-						all.Go(func() { l.SetDeadline(time.Now().Add(2 * time.Second)); io.Copy(io.Discard, l.from) })
+			var dialing, reading sync.WaitGroup
+			var lines [connections]*line
+			for i := range lines {
+				dialing.Go(func() {
+					l := dialFrom(t, stranger, n.addresses[listener])
+					if l == nil {
+						return
 					}
+					lines[i] = l
+					io.WriteString(l, text)
+					reading.Go(func() { io.Copy(io.Discard, l.from) })
 				})
 			}
-			all.Wait()
+			dialing.Wait()
 			eventually(t, fmt.Sprintf("%s answers beside %d connections that sent %.20q", listener, connections, text), func() bool { return n.answersAt(listener) })
+			for _, l := range lines {
+				if l != nil {
+					l.Close()
+				}
+			}
+			reading.Wait()
 		}
 	}
 	n.isWell(maxMiB)
@@ -101,6 +112,7 @@ func TestOneAddressDoesNotOccupyAListener(t *testing.T) {
 // Idle connections are closed to make room for clients with requests, even from the same
 // address.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
+	t.Parallel()
 	const connections = 150
 	n := start(t, setup{files: openFiles, config: fmt.Sprintf("gateway: {timeouts: {idle: 120s}}\nupstreams: [{url: %q}]\n", socketUpstream(t))})
 	for listener, path := range map[string]string{"gateway": "/", "http": "/healthz", "admin": "/healthz"} {
@@ -149,6 +161,7 @@ func (n *node) occupy(source, listener, text string, connections int) (stop func
 
 // Health checks are answered by a listener whose connections are all in use.
 func TestHealthChecksAtAFullListener(t *testing.T) {
+	t.Parallel()
 	const connections = openFiles / 8
 	const http1 = " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
 	for listener, unfinished := range map[string]string{
@@ -198,6 +211,7 @@ func unfinishedRPC() string {
 
 // A proxy that carries the requests of all clients is not held to the share of one.
 func TestTrustedProxyHasAllConnections(t *testing.T) {
+	t.Parallel()
 	const connections = 50 // of 64; an address has 32
 	n := start(t, setup{files: openFiles, share: 50, config: fmt.Sprintf("trusted_proxies: [%s]\nupstreams: [{url: %q}]\n", stranger, socketUpstream(t))})
 	for i := range connections {
@@ -215,6 +229,7 @@ func TestTrustedProxyHasAllConnections(t *testing.T) {
 
 // A silent WebSocket is closed.
 func TestSilentTunnelsAreClosed(t *testing.T) {
+	t.Parallel()
 	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {tunnel: 1s}}\nupstreams: [{url: %q}]\n", socketUpstream(t))})
 	var all sync.WaitGroup
 	for range 20 {

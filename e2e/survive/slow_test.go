@@ -16,6 +16,7 @@ import (
 // Clients that send heads and bodies slowly are cut off, all of them, and others are served
 // meanwhile.
 func TestSlowSenders(t *testing.T) {
+	t.Parallel()
 	const each = 200
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) { io.Copy(io.Discard, req.Body) })
 	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {read_header: 5s, body: 1s}}\nupstreams: [{url: %q}]\n", upstream)})
@@ -38,6 +39,7 @@ func TestSlowSenders(t *testing.T) {
 // Clients that do not read their responses are cut off, and so is the upstream's work for them. The
 // memory that they make the process hold is bounded.
 func TestSlowReaders(t *testing.T) {
+	t.Parallel()
 	const readers = 50
 	var begun, ended atomic.Int32
 	upstream := newUpstream(t, func(w http.ResponseWriter, req *http.Request) {

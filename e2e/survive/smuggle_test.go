@@ -32,6 +32,7 @@ type payload struct {
 // Whatever clients send, the upstream gets no request that the limiter has not counted. If a counted
 // request is not forwarded, the client is told so.
 func TestNothingIsSmuggled(t *testing.T) {
+	t.Parallel()
 	all := append(payloads(), payloadsOfHTTP2()...)
 	if len(all) < 1000 {
 		t.Errorf("only %d payloads", len(all))

@@ -65,6 +65,7 @@ func lenient(target string) string {
 // However a client writes a path, a rule that ignores what the upstream ignores counts every request
 // that the upstream serves under it, with one key.
 func TestPathSpellings(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	served := 0
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) {

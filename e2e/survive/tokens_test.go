@@ -228,6 +228,7 @@ func (i *issuer) editedTokens(payload string) (tokens []string) {
 // A forged token does not impersonate another client: every one is refused, none is counted, and
 // tokens of the issuer still work.
 func TestForgedTokens(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	i.writeKeys(keys)

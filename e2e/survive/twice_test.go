@@ -94,6 +94,7 @@ func (d doubledRequest) target() string {
 
 // A request that says twice who sends it is refused, or counted by the one value that the upstream gets.
 func TestIdentitySentTwice(t *testing.T) {
+	t.Parallel()
 	for tokenPart, config := range map[string]string{
 		"X-Auth-Token":     "jwt: {secret: " + tokenSecret + ", header: X-Auth-Token}\n",
 		"Authorization":    "jwt: {secret: " + tokenSecret + "}\n",

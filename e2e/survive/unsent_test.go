@@ -49,6 +49,7 @@ func unsentBodies() (all []unsentBody) {
 
 // If a response is sent before the request's body has arrived, the connection is closed.
 func TestUnsentBodiesHoldNoConnection(t *testing.T) {
+	t.Parallel()
 	const each = 5
 	upstream := newUpstream(t, func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path != "/ignored" {
@@ -105,6 +106,7 @@ func (l *line) isClosedAfter(t *testing.T, b unsentBody) {
 
 // The server does not wait for a body that arrives byte by byte.
 func TestTrickledBodies(t *testing.T) {
+	t.Parallel()
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) { io.Copy(io.Discard, req.Body) })
 	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {body: 2s}}\nupstreams: [{url: %q}]\n", upstream)})
 	var all sync.WaitGroup

@@ -36,6 +36,7 @@ rules:
 // A client that makes an expression fail is limited anyway, unless on_error says otherwise, and
 // the failures of each rule are counted.
 func TestExpressionsThatFail(t *testing.T) {
+	t.Parallel()
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) {})
 	n := start(t, setup{rules: failingRules, config: fmt.Sprintf("upstreams: [{url: %q}]\n", upstream)})
 	padding := strings.Repeat("a", 8<<10)
@@ -91,6 +92,7 @@ func failures(n *node) map[string]string {
 
 // Expressions that a client could make expensive are refused before any node has them.
 func TestExpensiveExpressionsAreRefused(t *testing.T) {
+	t.Parallel()
 	for when, says := range map[string]string{
 		`path.matches('` + strings.Repeat("a.*", 253) + `')`: "instructions; at most 128",
 		`path.matches(host)`: "must be a literal",

@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"crypto/sha256"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,8 +17,19 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
+// together is how many parallel tests run at a time, unless -parallel says otherwise: each has nodes of its own and
+// mostly waits for them, so that there may be more than processors.
+const together = "4"
+
 // BuildAndRun builds the binary, passes its path to run and returns the exit status of run. It is for TestMain.
 func BuildAndRun(run func(program string) int) int {
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); !isSet(parallel) {
+		if err := parallel.Value.Set(together); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	dir, err := os.MkdirTemp("", "penstock-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -30,6 +42,12 @@ func BuildAndRun(run func(program string) int) int {
 		return 1
 	}
 	return run(program)
+}
+
+// isSet reports whether a flag is on the command line.
+func isSet(f *flag.Flag) (set bool) {
+	flag.Visit(func(visited *flag.Flag) { set = set || visited.Name == f.Name })
+	return set
 }
 
 const command = "github.com/penstock-io/penstock/cmd/penstock"
