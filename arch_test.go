@@ -58,7 +58,7 @@ var rules = []rule{
 		because: "deciding in process must cost no dependency: memstore is std and the vocabulary",
 	},
 	{
-		of: is("redisstore"), not: siblingBut("redisstore", "internal/rawconn", "internal/redisdial"),
+		of: is("redisstore"), not: siblingBut("redisstore", "internal/rawconn", "internal/redisdial", "internal/secret"),
 		because: "adapters import the contract, never each other: what two stores share is storage's or storetest's to say",
 	},
 	{

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/secret"
 )
 
 // Mode is how the servers are arranged.
@@ -23,15 +24,20 @@ const (
 	Cluster  Mode = "cluster"
 )
 
+// Secret is a text that nothing prints, encodes or logs: it is shown as [redacted]. Convert it to a string to read it.
+type Secret = secret.Text
+
 // Options say where Redis is and how to use it.
 type Options struct {
 	Addresses []string // host:port of the server, the sentinels, or some nodes of the cluster; or unix:///path of a single server
 	Mode      Mode     // default Single
 	Master    string   // Sentinel: the name of the master
 
-	Username, Password                 string
-	SentinelUsername, SentinelPassword string
-	TLS                                *tls.Config
+	Username         string
+	Password         Secret
+	SentinelUsername string
+	SentinelPassword Secret
+	TLS              *tls.Config
 
 	KeyPrefix string // default "pen:"; must not contain { or }
 
@@ -51,7 +57,7 @@ func (o *Options) client() rueidis.ClientOption {
 	option := rueidis.ClientOption{
 		InitAddress:       o.Addresses,
 		Username:          o.Username,
-		Password:          o.Password,
+		Password:          string(o.Password),
 		TLSConfig:         o.TLS,
 		ForceSingleClient: o.Mode == Single,
 		DisableRetry:      true, // a charge whose reply was lost may have been taken
@@ -62,7 +68,7 @@ func (o *Options) client() rueidis.ClientOption {
 	option.Dialer.KeepAlive = keepAliveIdle
 	if o.Mode == Sentinel {
 		option.Sentinel = rueidis.SentinelOption{
-			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS,
+			MasterSet: o.Master, Username: o.SentinelUsername, Password: string(o.SentinelPassword), TLSConfig: o.TLS,
 		}
 	}
 	return option

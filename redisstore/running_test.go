@@ -28,7 +28,8 @@ func runningServer(text string) (redisstore.Options, error) {
 		Addresses: []string{u.Host}, Username: u.User.Username(), Mode: redisstore.Mode(u.Query().Get("mode")),
 		KeyPrefix: fmt.Sprintf("pen-test-%d:", time.Now().UnixNano()), Timeout: 30 * time.Second,
 	}
-	o.Password, _ = u.User.Password()
+	password, _ := u.User.Password()
+	o.Password = redisstore.Secret(password)
 	switch u.Scheme {
 	case "redis":
 	case "rediss":

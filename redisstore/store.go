@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,14 @@ func New(o Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+// String returns where the store is, without its secrets.
+func (s *Store) String() string {
+	return fmt.Sprintf("redis://%s (%s)", strings.Join(s.options.Addresses, ","), s.options.Mode)
+}
+
+// GoString implements fmt.GoStringer.
+func (s *Store) GoString() string { return s.String() }
 
 // Open returns a store that is connected to Redis.
 func Open(o Options) (*Store, error) {

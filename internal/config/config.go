@@ -2,8 +2,10 @@ package config
 
 import (
 	"log/slog"
+	"strconv"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/secret"
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
@@ -253,17 +255,21 @@ type Log struct {
 }
 
 // Secret is text that must not be shown.
-type Secret string
-
-func (Secret) String() string { return "…" }
+type Secret = secret.Text
 
 // SecretURL is a URL that may contain a password or a token, which must not be shown.
 type SecretURL string
 
 func (u SecretURL) String() string { return urlform.Redact(string(u)) }
 
+// GoString implements fmt.GoStringer.
+func (u SecretURL) GoString() string { return strconv.Quote(u.String()) }
+
 // LogValue returns the URL as logs show it.
 func (u SecretURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (u SecretURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 func Default() *Config {
 	return &Config{

@@ -19,8 +19,8 @@ func (r *Redis) Options() (redisstore.Options, error) {
 	secure, err := r.TLS.Load()
 	return redisstore.Options{
 		Addresses: r.Addresses, Mode: redisstore.Mode(r.Mode), Master: r.Master,
-		Username: r.Username, Password: string(r.Password),
-		SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword),
+		Username: r.Username, Password: r.Password,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
 		TLS: secure, KeyPrefix: r.KeyPrefix, Timeout: r.Timeout,
 	}, err
 }
@@ -34,8 +34,8 @@ func (r *Redis) RuleOptions() (ruleredis.Options, error) {
 	secure, err := r.TLS.Load()
 	return ruleredis.Options{
 		Addresses: r.Addresses, Master: r.Master, Cluster: r.Mode == "cluster",
-		Username: r.Username, Password: string(r.Password),
-		SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword),
+		Username: r.Username, Password: r.Password,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
 		TLS: secure, KeyPrefix: r.KeyPrefix, Timeout: max(rulesTimeout, r.Timeout),
 	}, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/penstock-io/penstock/internal/redisdial"
+	"github.com/penstock-io/penstock/internal/secret"
 )
 
 // A redisServer is one server, queried directly.
@@ -27,15 +28,16 @@ type redisServer struct {
 
 // An identity is the user to connect as.
 type identity struct {
-	username, password string
-	tls                *tls.Config
+	username string
+	password secret.Text
+	tls      *tls.Config
 }
 
 // dialServer connects to one server and reads its HELLO reply, which needs no more rights than any client has.
 func dialServer(ctx context.Context, address string, as identity, timeout time.Duration) (*redisServer, error) {
 	option := rueidis.ClientOption{
 		InitAddress: []string{address}, ForceSingleClient: true,
-		Username: as.username, Password: as.password, TLSConfig: as.tls,
+		Username: as.username, Password: string(as.password), TLSConfig: as.tls,
 		ConnWriteTimeout: timeout, DisableRetry: true, DisableCache: true, ClientSetInfo: rueidis.DisableClientSetInfo,
 	}
 	option.Dialer.Timeout = timeout

@@ -17,7 +17,7 @@ import (
 // findBySentinels asks every sentinel for the master.
 func (d *doctor) findBySentinels(ctx context.Context, as identity) []*redisServer {
 	c := &d.Config.Store.Redis
-	watching := identity{c.SentinelUsername, string(c.SentinelPassword), as.tls}
+	watching := identity{c.SentinelUsername, c.SentinelPassword, as.tls}
 	masters := map[string][]string{}
 	for _, address := range c.Addresses {
 		master, err := d.askSentinel(ctx, address, watching)

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 
@@ -49,6 +50,12 @@ const (
 func (c *connection) String() string {
 	return fmt.Sprintf("redis://%s %s", strings.Join(c.Options.Addresses, ","), c.key)
 }
+
+// GoString implements fmt.GoStringer.
+func (c *connection) GoString() string { return c.String() }
+
+// LogValue implements slog.LogValuer.
+func (c *connection) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // Close closes the connections. Requests in flight fail.
 func (l *Link) Close() {

@@ -1,7 +1,10 @@
 package ruleredis
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -49,5 +52,29 @@ func TestHostileServer(t *testing.T) {
 				b.Close()
 			}
 		})
+	}
+}
+
+// Rules and blocks do not show passwords, however they are printed or logged.
+func TestPasswordsAreNotShown(t *testing.T) {
+	const canary = "c4n4ry"
+	o := Options{Addresses: []string{"127.0.0.1:1"}, Password: canary, Master: "m", SentinelPassword: canary}
+	r, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewBlocks(o, strings.Repeat(canary, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	for _, value := range []any{o, &o, r, b} {
+		for _, handler := range []slog.Handler{slog.NewTextHandler(&log, nil), slog.NewJSONHandler(&log, nil)} {
+			slog.New(handler).Error("message", "value", value)
+		}
+		fmt.Fprintf(&log, "%v %+v %#v %s\n", value, value, value, value)
+	}
+	if text := log.String(); strings.Contains(text, canary) || !strings.Contains(text, "[redacted]") {
+		t.Error(text)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/redisdial"
+	"github.com/penstock-io/penstock/internal/secret"
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
@@ -22,9 +23,11 @@ type Options struct {
 	Master    string   // the name Sentinel knows it by; "" without Sentinel
 	Cluster   bool
 
-	Username, Password                 string
-	SentinelUsername, SentinelPassword string
-	TLS                                *tls.Config
+	Username         string
+	Password         secret.Text
+	SentinelUsername string
+	SentinelPassword secret.Text
+	TLS              *tls.Config
 
 	KeyPrefix string        // default "pen:"
 	Timeout   time.Duration // of one exchange, including the connection; default 5 s
@@ -75,7 +78,7 @@ func (o *Options) client() rueidis.ClientOption {
 	option := rueidis.ClientOption{
 		InitAddress:       o.Addresses,
 		Username:          o.Username,
-		Password:          o.Password,
+		Password:          string(o.Password),
 		TLSConfig:         o.TLS,
 		ConnWriteTimeout:  o.Timeout,
 		ForceSingleClient: o.Master == "" && !o.Cluster,
@@ -86,7 +89,7 @@ func (o *Options) client() rueidis.ClientOption {
 	}
 	option.Dialer.Timeout = o.Timeout
 	if o.Master != "" {
-		option.Sentinel = rueidis.SentinelOption{MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS}
+		option.Sentinel = rueidis.SentinelOption{MasterSet: o.Master, Username: o.SentinelUsername, Password: string(o.SentinelPassword), TLSConfig: o.TLS}
 	}
 	return option
 }
