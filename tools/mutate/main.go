@@ -32,7 +32,7 @@ to another file, or the package to another folder, replaces none.
 The tests: those of the package itself, as 'go test PACKAGE' runs them; tests of other packages are not run. Each test
 runs once by itself to see what it covers and how long it takes. For a mutant, the tests that cover its place run,
 the cheapest first, as many as need at most half the limit; the results say how many were left out. A test that fails
-runs once more: only one that fails twice kills. Code outside functions counts as covered by all tests.
+runs once more by itself: only one that fails twice kills. Code outside functions counts as covered by all tests.
 
 The limit (60s) is the time that a mutant's tests use or sleep. Time in which they wait for a processor does not
 count, so a busy machine does not kill mutants. The limit of memory is 4 GiB.

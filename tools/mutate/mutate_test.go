@@ -230,6 +230,39 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+func TestPrint(t *testing.T) {
+	r := newReport(&target{ImportPath: "m/p"}, &options{seed: "1"}, 9)
+	for i, result := range []result{killed, timedOut, survived, notCovered, notCompiling, equivalent} {
+		r.add(&trial{Result: result, Tests: 3, LeftOut: 1, mutant: mutant{File: "f.go", Line: i, Column: 1, Kind: "constant", Diff: "-1\n+2"}})
+	}
+	r.trials[0].By, r.all = []string{"TestQuick"}, true
+	r.finish(&coverage{tests: []testRun{{Test: "TestQuick"}, {Test: "TestSlow"}}, failed: []string{"TestBroken"}})
+	var out strings.Builder
+	r.print(&out)
+	want := `m/p: 4 of 9 mutants, seed 1
+
+  package   score  sample  killed  timed out  survived  not covered  replaced: not compiling  equivalent
+      m/p  50.0 %       4       1          1         1            1                        1           1
+note: TestBroken fails by itself without any change, so it was not used
+note: for 1 of the survivors, only the cheapest covering tests were run
+
+f.go:2:1 outside functions: constant, survived by 2 of 3 covering tests
+-1
++2
+
+f.go:3:1 outside functions: constant, not covered
+-1
++2
+
+Each of these mutants is killed without these tests, too:
+	TestSlow
+
+`
+	if got := out.String(); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
 // A process that sleeps uses its limit, as one that works does.
 func TestLimit(t *testing.T) {
 	for name, script := range map[string]string{"sleeps": "sleep 1000 & wait", "works": "while :; do :; done"} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -108,14 +109,14 @@ func (r *report) print(out io.Writer) {
 		fmt.Fprintf(out, "note: %s fails by itself without any change, so it was not used\n", test)
 	}
 	if r.LeftOut > 0 {
-		fmt.Fprintf(out, "note: for %d survivors, only the cheapest covering tests were run\n", r.LeftOut)
+		fmt.Fprintf(out, "note: for %d of the survivors, only the cheapest covering tests were run\n", r.LeftOut)
 	}
 	for _, t := range r.Unstable {
 		fmt.Fprintf(out, "note: %s:%d: %s failed, then passed, with the same mutant\n", t.File, t.Line, strings.Join(t.Unstable, " or "))
 	}
 	for _, t := range r.Survivors {
-		fmt.Fprintf(out, "\n%s:%d:%d %s: %s, %s", t.File, t.Line, t.Column, t.Function, t.Kind, t.Result)
-		if t.Tests > 0 {
+		fmt.Fprintf(out, "\n%s:%d:%d %s: %s, %s", t.File, t.Line, t.Column, cmp.Or(t.Function, "outside functions"), t.Kind, t.Result)
+		if t.Result == survived && t.Tests > 0 {
 			fmt.Fprintf(out, " by %d of %d covering tests", t.Tests-t.LeftOut, t.Tests)
 		}
 		fmt.Fprintf(out, "\n%s\n", t.Diff)
