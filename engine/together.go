@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -18,7 +19,7 @@ import (
 // means that this request was not the cause.
 //
 // Requests under the same rule with the same key are charged there as one, with the sum of their costs. An
-// invalid request denies all. What does not fit into one ticket is decided one by one, as by DecideEach: more
+// invalid request denies all, and so does a sum above [algorithm.MaxCount]. What does not fit into one ticket is decided one by one, as by DecideEach: more
 // than [storage.MaxGroups] rules in total, or several requests of one client under a rule that takes
 // reservations or permits, or recognises duplicates.
 func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
@@ -34,10 +35,12 @@ func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verd
 	}
 	switch {
 	case p.invalid:
-		p.refuse(e)
+		p.refuse(e, fmt.Errorf("%w call: another request of the group is invalid", penstock.ErrInvalid))
 	case !p.join():
 		e.DecideEach(ctx, calls, verdicts, errs)
 		return
+	case p.tooCostly != nil:
+		p.refuse(e, fmt.Errorf("%w call: the requests of one client under rule %q cost more than %d together", penstock.ErrInvalid, p.tooCostly.Name, int64(algorithm.MaxCount)))
 	default:
 		p.decide(ctx, e)
 	}
@@ -54,6 +57,8 @@ type atomicBatch struct {
 	apart   bool // none of their groups are added up
 	invalid bool // one of them is invalid
 	denied  bool // one of them is denied without the store
+
+	tooCostly *rules.Rule // the sum of what it charges one client is above what any limit can hold
 	turn    storage.BatchItem
 	ends    []int // of the decisions of the ticket's groups
 }
@@ -71,7 +76,7 @@ type member struct {
 func newAtomicBatch(e *Engine, members int) *atomicBatch {
 	p := e.parties.Get().(*atomicBatch)
 	p.members = slices.Grow(p.members[:0], members)[:members]
-	p.apart, p.invalid, p.denied = false, false, false
+	p.apart, p.invalid, p.denied, p.tooCostly = false, false, false, nil
 	for i := range p.members {
 		p.members[i] = member{work: e.works.Get().(*workspace), groups: p.members[i].groups}
 	}
@@ -94,15 +99,15 @@ func (p *atomicBatch) leave(e *Engine) {
 	e.parties.Put(p)
 }
 
-// refuse denies all, because one of them is invalid.
-func (p *atomicBatch) refuse(e *Engine) {
+// refuse denies all, with an error for those that have none of their own.
+func (p *atomicBatch) refuse(e *Engine, err error) {
 	for i := range p.members {
 		m := &p.members[i]
 		if v := m.verdict; m.err == nil {
 			version := v.RulesVersion
 			v.Reset()
 			v.RulesVersion, v.Now = version, e.instant()
-			m.err = fmt.Errorf("%w call: another request of the group is invalid", penstock.ErrInvalid)
+			m.err = err
 		}
 	}
 }
@@ -120,22 +125,25 @@ func (p *atomicBatch) join() bool {
 		t.Now, t.MaxDelay, t.Nonce = own.Now, min(t.MaxDelay, own.MaxDelay), max(t.Nonce, own.Nonce)
 		m.groups = m.groups[:0]
 		for k := range own.Groups {
-			m.groups = append(m.groups, p.hold(&own.Groups[k]))
+			m.groups = append(m.groups, p.hold(&own.Groups[k], m.work.asked[k].rule))
 		}
 	}
-	return !p.needsStore() || t.Validate() == nil
+	return !p.needsStore() || p.tooCostly != nil || t.Validate() == nil
 }
 
 func (p *atomicBatch) needsStore() bool { return len(p.turn.Ticket.Groups) > 0 }
 
 // hold adds a group to the ticket, and returns its index there.
-func (p *atomicBatch) hold(g *storage.Group) int {
+func (p *atomicBatch) hold(g *storage.Group, r *rules.Rule) int {
 	t := &p.turn.Ticket
 	for i := range t.Groups {
 		if have := &t.Groups[i]; !p.apart && addable(have, g) {
 			have.Charges = slices.Clone(have.Charges) // the charges belong to a member
 			for j := range have.Charges {
 				have.Charges[j].Cost += g.Charges[j].Cost
+				if have.Charges[j].Cost > algorithm.MaxCount {
+					p.tooCostly = r
+				}
 			}
 			return i
 		}

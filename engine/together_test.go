@@ -108,6 +108,11 @@ var togetherCases = []struct {
 		{"1 user=u | -1 path=p | 1 user=mallory", "deny ok error=invalid | deny ok error=invalid | deny ok error=invalid"},
 		{"0 user=u", "allow ok per-user 0/3"},
 	}},
+	{"one client's costs above what any limit holds", [][2]string{
+		{"600000000000 user=u | 600000000000 user=u | 1 path=p", "deny ok error=invalid | deny ok error=invalid | deny ok error=invalid"},
+		{"1 path=p | 0 user=u", "allow ok per-path 1/2 { per-path:1m 1/2 per-path:1d 1/9 } | allow ok per-user 0/3"},
+		{"600000000000 user=u | 400000000000 user=u | 1 path=p", "deny over_limit per-user 0/3 wait=never | deny over_limit per-user 0/3 wait=never | allow ok per-path 1/2 { per-path:1m 1/2 per-path:1d 1/9 }"},
+	}},
 	{"denied calls count where they do, and as strikes of who is denied", [][2]string{
 		{"1 client=c | 1 counted=c", "allow ok penalised 1/1 | allow ok counted 1/2"},
 		{"1 client=c | 1 counted=c | 1 client=d", "deny over_limit penalised 1/1 wait=1h0m0s | allow ok counted 2/2 | allow ok penalised 0/1"},

@@ -25,7 +25,7 @@
 // brings its own instant expires nothing, and the real clock does not expire what such a ticket wrote.
 //
 // When the memory is used up, the store removes expired state at once. Records of requests, closed reservations, and
-// reservations that are kept for a refund only use at most half of the memory; beyond that the oldest are forgotten, and
+// reservations kept for a refund only use at most half of the memory; beyond that the oldest are forgotten, and
 // their duplicates are charged. The store never forgets live counters, bans, permits or open reservations. A key for
 // which there is no room shares a counter with other keys of its limit. It may be denied because of them,
 // but it never gets more than its limit. It collects no strikes, and resetting it has no effect, because

@@ -64,9 +64,9 @@ func (m *memory) nextToHelp(unit uint32) *shard {
 	return nil
 }
 
-// reclaim removes all expired state except what the ticket itself uses. It reports whether it ran. At an
-// instant that the ticket brings, state written by the real clock goes first, and in other shards than the one that needs room only that:
-// such instants may go back, and then state that had expired counts again.
+// reclaim removes all expired state except what the ticket itself uses. It reports whether it ran. At an instant that
+// the ticket brings, state written by the real clock goes first, and only that if another shard needs the room (own is
+// false): such instants may go back, and then state that had expired counts again.
 func (sh *shard) reclaim(r *roomRequest, share uint32, own bool) bool {
 	unit := uint32(r.now >> reclaimUnit)
 	if sh.reclaimed == unit || sh.chunks == 0 {

@@ -66,8 +66,8 @@ func (p *slotRef) setReservation(subject *storage.Subject, r *storage.Reservatio
 	s.head = head(now, r.Until, apart|spilled|givenFlag(isGiven))
 }
 
-// reservations returns the live reservations of a subject, ordered by nonce. It scans all of them, and needs the lock of
-// the subject's shard.
+// reservations returns the live reservations of a subject, ordered by nonce. It scans those of all subjects, and needs
+// the lock of the subject's shard.
 func (s *Store) reservations(subject *storage.Subject, now algorithm.Instant) (live []storage.Reservation) {
 	s.visitReservations(subject, func(sh *shard, at *slot) bool {
 		if r := sh.reservation(at, nil); r.Live(now) {
