@@ -149,12 +149,15 @@ func (o *logOracle) charge(now Instant, cost int64) *event {
 	return o.add(o.now(now), cost)
 }
 
-// chargeDenied drops the oldest while the rest is still above the limit.
+// chargeDenied drops the oldest while the rest is still above the limit, and of the oldest then what is more than one
+// above the limit, except for a debt.
 func (o *logOracle) chargeDenied(now Instant, cost int64) {
+	most := max(o.limit+1, o.between(o.now(now)-o.window+1, MaxInstant))
 	o.charge(now, min(cost, o.limit))
 	for o.between(o.past[0].at, MaxInstant)-o.past[0].cost > o.limit {
 		o.past = o.past[1:]
 	}
+	o.past[0].cost -= max(0, o.between(o.past[0].at, MaxInstant)-most)
 }
 
 // giveBack is void once the charge has left the window, even if the clock then steps back.

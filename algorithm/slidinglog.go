@@ -94,8 +94,13 @@ func (m *Meter) record(log []Entry, w LogWeight, cost int64, denied bool) []Entr
 	total := log[len(log)-1].Value + cost
 	log = append(log, Entry{At: w.At, Value: total})
 	if denied {
-		for i := w.First; total-log[i].Value > m.Count; i++ {
-			log[i].At = 0 // has left every window
+		base := w.First - 1
+		for ; total-log[base+1].Value > m.Count; base++ {
+			log[base+1].At = 0 // has left every window
+		}
+		// What is left of the oldest entry beyond that decides nothing: while it counts, all is denied. A debt stays.
+		if most := max(m.Count+1, w.Sum); total-log[base].Value > most {
+			log[base].Value = total - most
 		}
 	}
 	return log

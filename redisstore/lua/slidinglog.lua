@@ -87,6 +87,7 @@ local function write_log(log, cost, now, floor)
     end
   end
   if log.base > 0 and not log.repaired then redis.call('LPOP', key, log.base) end
+  if log.rest then redis.call('LSET', key, 0, struct.pack('>I7I6', 0, (total + cost - log.rest) % WRAP)) end
   local ttl = (log.at + window - now) / 1000
   redis.call('PEXPIRE', key, math.max(floor, ttl - ttl % 1 + 2))
 end
@@ -101,13 +102,15 @@ function finish_log(log, count_denied, now, cost, amount, passes, taken, writes,
   if recorded then
     if not taken then amount = math.min(amount, count) end
     newest, sum = log.at, sum + amount
+    -- Denied costs are recorded only up to one above the limit, or up to a debt.
+    local most = math.max(count + 1, log.sum)
     if not taken and not log.empty and not log.repaired then
-      -- Denied costs are recorded only up to one above the limit.
       total = (total + amount) % WRAP
       log.base = last_entry(log, log.base, nil, total, count)
       local _, base = log_entry(log, log.base)
       sum = (total - base) % WRAP
     end
+    if not taken and sum > most then log.rest, sum = most, most end
   end
   if not passes and cost <= count then
     if log.repaired then
