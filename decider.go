@@ -126,6 +126,7 @@ type LimitVerdict struct {
 	Banned bool   // the rule has banned the client
 
 	Algorithm Algorithm
+	Refill    Refill        // of a token bucket
 	Count     int64         // how much is allowed per window; a bucket's capacity is Limit
 	Window    time.Duration // the current period's length (calendar limit) or the permits' time to live (concurrency limit)
 	Decision

@@ -164,7 +164,7 @@ func (l *Limiter) report(v *Verdict, meters []*algorithm.Meter, decisions []Deci
 		if at < len(meters) && meters[at] == m {
 			v.Add(LimitVerdict{
 				Rule: l.name, Policy: l.policies[i],
-				Algorithm: m.Algorithm(), Count: m.Count, Window: m.WindowAt(v.Now), Decision: decisions[at],
+				Algorithm: m.Algorithm(), Refill: m.Limit().Refill, Count: m.PerWindow(), Window: m.WindowAt(v.Now), Decision: decisions[at],
 			})
 			at++
 		}

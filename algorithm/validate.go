@@ -236,10 +236,15 @@ func (l Limit) unit() time.Duration {
 	default:
 		return time.Microsecond
 	}
+	return TickOf(l.Window)
+}
+
+// TickOf returns the unit in which buckets and sliding counters of a window measure time. They change at its multiples.
+func TickOf(window time.Duration) time.Duration {
 	switch {
-	case l.Window <= 10*time.Second:
+	case window <= 10*time.Second:
 		return time.Microsecond
-	case l.Window <= 10*time.Hour:
+	case window <= 10*time.Hour:
 		return time.Millisecond
 	}
 	return time.Second

@@ -77,6 +77,6 @@ func (w *workspace) report(v *penstock.Verdict, group int, decisions []penstock.
 func add(v *penstock.Verdict, r *rules.Rule, policy string, m *algorithm.Meter, d *penstock.Decision) (speaks bool) {
 	return v.Add(penstock.LimitVerdict{
 		Rule: r.Name, Policy: policy, Shadow: r.Mode == rules.Shadow,
-		Algorithm: m.Algorithm(), Count: m.PerWindow(), Window: m.WindowAt(v.Now), Decision: *d,
+		Algorithm: m.Algorithm(), Refill: m.Limit().Refill, Count: m.PerWindow(), Window: m.WindowAt(v.Now), Decision: *d,
 	})
 }

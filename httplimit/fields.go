@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // maxListed bounds how many limits a response lists, because clients limit the size of headers.
@@ -84,9 +85,9 @@ func isBucket(l *penstock.LimitVerdict) bool {
 }
 
 // effectiveWindow returns how long a client should make do with what remains; not ok if that is unknown. It
-// is exact for fixed windows, and for denials. For a bucket that allowed the request it is when the next unit
-// arrives. For a sliding window it is when this request leaves, which is later than the first of others: a
-// client that respects it is never denied.
+// is exact for fixed windows, and for denials. For a bucket that allowed the request it is when the next unit can be
+// used, rounded up to the bucket's clock. For a sliding window it is when this request leaves, or when a counter forgets
+// the first unit at the latest: a client that respects it is never denied.
 func effectiveWindow(l *penstock.LimitVerdict) (_ time.Duration, ok bool) {
 	switch {
 	case !l.Allowed:
@@ -94,10 +95,35 @@ func effectiveWindow(l *penstock.LimitVerdict) (_ time.Duration, ok bool) {
 	case l.Algorithm == penstock.Concurrency, l.ResetAfter <= 0:
 		return 0, false
 	case l.Algorithm == penstock.TokenBucket, l.Algorithm == penstock.LeakyBucket:
-		return l.ResetAfter / time.Duration(max(1, l.Used)), true
+		return nextUnit(l), true
 	}
-	return min(l.ResetAfter, max(l.Window, 0)), true
+	t := min(l.ResetAfter, max(l.Window, 0))
+	if l.Algorithm == penstock.SlidingWindowCounter { // if all was used in this part, it fades only in the next
+		t = max(t, nextUnit(l))
+	}
+	return t, true
 }
+
+// nextUnit returns when more will be left of a bucket, or at the latest of a sliding counter. Debt is paid first.
+func nextUnit(l *penstock.LimitVerdict) time.Duration {
+	used, window := max(1, l.Used), max(0, l.Window)
+	count := l.Count // that come back in a window
+	if l.Algorithm == penstock.SlidingWindowCounter {
+		count = used
+	}
+	if count <= 0 {
+		return l.ResetAfter / time.Duration(used) // the rate is not known
+	}
+	first := min(used, max(1, used-l.Limit+1)) // units that must come back
+	if l.Refill == penstock.Interval {
+		later := ceilDivide(used, l.Count) - ceilDivide(first, l.Count)
+		return max(0, l.ResetAfter-time.Duration(later)*window)
+	}
+	later := min(float64(used-first)*float64(window)/float64(count), float64(l.ResetAfter))
+	return max(0, l.ResetAfter-time.Duration(later).Truncate(algorithm.TickOf(window)))
+}
+
+func ceilDivide(a, b int64) int64 { return (a + b - 1) / b }
 
 // appendString appends a structured field's string, which may hold only printable ASCII.
 func appendString(b []byte, text string) []byte {

@@ -47,7 +47,7 @@ func TestFields(t *testing.T) {
 			`"search";q=100;w=60`, `"search";r=50`},
 		{"sliding", []penstock.LimitVerdict{with(func(l *penstock.LimitVerdict) {
 			l.Algorithm, l.ResetAfter = penstock.SlidingWindowCounter, 2*time.Minute
-		})}, `"search";q=100;w=60`, `"search";r=50;t=60`},
+		})}, `"search";q=100;w=60`, `"search";r=50;t=62`},
 		{"token bucket of 10 a second, up to 100", []penstock.LimitVerdict{with(func(l *penstock.LimitVerdict) {
 			l.Algorithm, l.Count, l.Window, l.ResetAfter = penstock.TokenBucket, 10, time.Second, 4950*time.Millisecond
 		})}, `"search";q=100;w=10`, `"search";r=50;t=1`},
@@ -56,7 +56,7 @@ func TestFields(t *testing.T) {
 		})}, `"search";q=100`, `"search";r=50;t=1`},
 		{"slow token bucket", []penstock.LimitVerdict{with(func(l *penstock.LimitVerdict) {
 			l.Algorithm, l.Count, l.Limit, l.Window, l.Used, l.Remaining, l.ResetAfter = penstock.TokenBucket, 2, 5, time.Minute, 3, 2, 80*time.Second
-		})}, `"search";q=5;w=150`, `"search";r=2;t=27`},
+		})}, `"search";q=5;w=150`, `"search";r=2;t=20`},
 		{"leaky bucket", []penstock.LimitVerdict{with(func(l *penstock.LimitVerdict) {
 			l.Algorithm, l.Count, l.Limit, l.Window, l.Used, l.Remaining, l.ResetAfter = penstock.LeakyBucket, 20, 51, time.Second, 1, 50, 50*time.Millisecond
 		})}, `"search";q=51;w=3`, `"search";r=50;t=1`},

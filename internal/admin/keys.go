@@ -185,7 +185,7 @@ func (s *subject) limitStates(charges []algorithm.Charge, policies []string, dec
 		m := charges[i].Meter
 		told = append(told, limitState(&penstock.LimitVerdict{
 			Rule: s.Rule.Name, Policy: policies[i], Shadow: s.Rule.Mode == rules.Shadow, Banned: banned,
-			Algorithm: m.Algorithm(), Count: m.PerWindow(), Window: m.WindowAt(penstock.InstantOf(time.Now())), Decision: decisions[i],
+			Algorithm: m.Algorithm(), Refill: m.Limit().Refill, Count: m.PerWindow(), Window: m.WindowAt(penstock.InstantOf(time.Now())), Decision: decisions[i],
 		}))
 	}
 	return told
