@@ -89,6 +89,9 @@ type Scanner struct {
 	escape  rune // digits of \u so far
 	digits  int
 	leading rune // the first half of a surrogate pair
+
+	skipped  skipState // within a value that is skipped
+	skipFrom int       // its depth
 }
 
 // state says what the scanner expects.
@@ -106,6 +109,7 @@ const (
 	inEscape
 	inUnicode
 	inWord // a number, true, false or null
+	inSkipped
 )
 
 // New returns a scanner that keeps at most maxValue bytes of each value. A stream may hold several texts.
@@ -126,12 +130,15 @@ func (s *Scanner) Value(field int) Value { return s.values[field] }
 // Write scans the next part of the text.
 func (s *Scanner) Write(p []byte) (int, error) {
 	for i := 0; i < len(p) && s.err == nil; {
-		if s.state == inString {
+		switch s.state {
+		case inString:
 			i += s.run(p[i:])
-			continue
+		case inSkipped:
+			i += s.skip(p[i:])
+		default:
+			steps[s.state](s, p[i])
+			i++
 		}
-		steps[s.state](s, p[i])
-		i++
 	}
 	return len(p), s.err
 }
@@ -149,7 +156,7 @@ func (s *Scanner) Close() error {
 
 func (s *Scanner) fail(c byte) { s.err = fmt.Errorf("unexpected %q in a JSON text", c) }
 
-// steps handle one byte in each state, except inString. Handlers call each other, so init fills it.
+// steps handle one byte in each state, except inString and inSkipped. Handlers call each other, so init fills it.
 var steps [inWord + 1]func(*Scanner, byte)
 
 func init() {
@@ -191,6 +198,9 @@ func (s *Scanner) first(c, end byte, otherwise func(*Scanner, byte)) {
 func (s *Scanner) value(c byte) {
 	switch {
 	case isSpace(c):
+	case len(s.next) == 0 && s.depth > 0:
+		s.state, s.skipFrom, s.skipped = inSkipped, s.depth, skipAny
+		s.skipFirst(c)
 	case c == '{', c == '[':
 		s.open(c == '{')
 	case c == '"':
@@ -258,10 +268,22 @@ func (s *Scanner) open(object bool) {
 		}
 	}
 	s.next = s.next[:0]
-	s.depth++
-	s.objects[s.depth/64] &^= 1 << (s.depth % 64)
+	if !object && s.depth > 0 { // no path leads into an array
+		s.state, s.skipFrom, s.skipped = inSkipped, s.depth, skipElement
+		s.enter(false)
+		return
+	}
+	s.enter(object)
 	if s.state = wantElement; object {
 		s.state = wantMember
+	}
+}
+
+// enter begins an object or array.
+func (s *Scanner) enter(object bool) {
+	s.depth++
+	s.objects[s.depth/64] &^= 1 << (s.depth % 64)
+	if object {
 		s.objects[s.depth/64] |= 1 << (s.depth % 64)
 	}
 }

@@ -192,3 +192,30 @@ func naive(d *json.Decoder, path []string) (found Value) {
 	walk(0)
 	return found
 }
+
+// What nobody asks for is skipped at memory speed: see docs/adr/0047.
+func BenchmarkSkip(b *testing.B) {
+	const size = 1 << 20
+	fill := func(part string) string { return strings.TrimSuffix(strings.Repeat(part, size/len(part)), ",") }
+	for _, text := range []struct{ name, text string }{
+		{"a long string", `{"model":"m","text":"` + fill("x") + `"}`},
+		{"prose", `{"model":"m","messages":[` + fill(`{"role":"user","content":"Say in one line what a token bucket is, and then \"stop\"."},`) + `]}`},
+		{"numbers", `{"model":"m","input":[` + fill(`0.12345,`) + `]}`},
+		{"brackets", `{"model":"m","input":[` + fill(`[[]],`) + `]}`},
+		{"objects", `{"model":"m","input":[` + fill(`{"a":1},`) + `]}`},
+		{"keys", `{"model":"m",` + fill(`"a":1,`) + `}`},
+		{"escapes", `{"model":"m","text":"` + fill(`\n\"`) + `"}`},
+		{"spaces", `{"model":"m"` + fill(" ") + `}`},
+	} {
+		b.Run(text.name, func(b *testing.B) {
+			fields := Compile([]string{"model"}, []string{"params.name"})
+			b.SetBytes(int64(len(text.text)))
+			for b.Loop() {
+				s := New(fields, 8<<10, false)
+				if _, err := s.Write([]byte(text.text)); err != nil || s.Close() != nil || s.Value(0).Text != "m" {
+					b.Fatal(err, s.Value(0))
+				}
+			}
+		})
+	}
+}

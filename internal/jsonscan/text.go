@@ -8,23 +8,20 @@ import (
 
 // run scans a string up to its end, the next escape or the end of p, and returns how many bytes it took.
 func (s *Scanner) run(p []byte) int {
-	for i, c := range p {
-		switch {
-		case c == '"':
-			s.add(p[:i])
-			s.endString()
-			return i + 1
-		case c == '\\':
-			s.add(p[:i])
-			s.state = inEscape
-			return i + 1
-		case c < ' ':
-			s.fail(c)
-			return i + 1
-		}
+	i := plain(p)
+	s.add(p[:i])
+	if i == len(p) {
+		return i
 	}
-	s.add(p)
-	return len(p)
+	switch c := p[i]; c {
+	case '"':
+		s.endString()
+	case '\\':
+		s.state = inEscape
+	default:
+		s.fail(c)
+	}
+	return i + 1
 }
 
 // isKept reports whether anyone wants the current string.
