@@ -8,8 +8,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/attribute"
@@ -209,12 +211,31 @@ func (r *Reader) scanBody(req *http.Request, s *jsonscan.Scanner, client string,
 
 // scan scans a text, which must be a JSON object.
 func scan(text []byte, s *jsonscan.Scanner) error {
-	_, _ = s.Write(text)
-	err := s.Close()
-	if err == nil && bytes.HasPrefix(bytes.TrimLeft(text, jsonSpace), []byte("{")) {
-		return nil
+	o := objectScanner{Scanner: s}
+	_, _ = o.Write(text)
+	return o.end()
+}
+
+// An objectScanner scans a text that must be an object.
+type objectScanner struct {
+	*jsonscan.Scanner
+	first byte // other than space; 0: none has come
+}
+
+func (o *objectScanner) Write(p []byte) (int, error) {
+	if o.first == 0 {
+		if rest := bytes.TrimLeft(p, jsonSpace); len(rest) > 0 {
+			o.first = rest[0]
+		}
 	}
-	return &BodyError{Reason: BodyNotJSON, Err: err}
+	return o.Scanner.Write(p)
+}
+
+func (o *objectScanner) end() error {
+	if err := o.Close(); err != nil || o.first != '{' {
+		return &BodyError{Reason: BodyNotJSON, Err: err}
+	}
+	return nil
 }
 
 const jsonSpace = " \t\r\n"
@@ -238,26 +259,62 @@ func begins(text []byte) bool {
 
 // packedBegins is begins for a text that is compressed.
 func packedBegins(packed []byte) bool {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
+	z := unzippers.Get().(*unzipper)
+	defer unzippers.Put(z)
+	if err := z.Reset(bytes.NewReader(packed)); err != nil {
 		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) // more of it may follow
 	}
-	var text [512]byte
-	n, _ := io.ReadFull(z, text[:])
-	return begins(text[:n])
+	n, _ := io.ReadFull(z, z.text[:512])
+	return begins(z.text[:n])
 }
 
+// isCostly reports whether reading the body of a request may take longer than to ask a store first.
+func isCostly(req *http.Request) bool {
+	const large = 16 << 10
+	return req.ContentLength < 0 || req.ContentLength > large || len(req.Header["Content-Encoding"]) > 0
+}
+
+// maxRatio is how many times a JSON body may grow when it is decompressed. Large ones grow about 5 to 20 times.
+const maxRatio = 100
+
+// An unzipper is the memory for decompressing a body.
+type unzipper struct {
+	gzip.Reader
+	text [16 << 10]byte
+}
+
+var (
+	unzippers = sync.Pool{New: func() any { return new(unzipper) }}
+
+	// unzipping bounds how many bodies are decompressed at the same time, and with that the memory for it. Other
+	// requests get the rest of the processor time.
+	unzipping = make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))
+)
+
+// unzip scans a body that is compressed. It never holds the whole text.
 func unzip(packed []byte, most int64, s *jsonscan.Scanner) error {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
+	unzipping <- struct{}{}
+	defer func() { <-unzipping }()
+	z := unzippers.Get().(*unzipper)
+	defer unzippers.Put(z)
+	if err := z.Reset(bytes.NewReader(packed)); err != nil {
 		return &BodyError{Reason: BodyNotJSON, Err: err}
 	}
-	text, err := io.ReadAll(io.LimitReader(z, most+1))
-	if err != nil {
-		return &BodyError{Reason: BodyNotJSON, Err: err}
+	most = min(most, maxRatio*int64(len(packed)))
+	o, total := objectScanner{Scanner: s}, int64(0)
+	for {
+		n, err := z.Read(z.text[:])
+		if total += int64(n); total > most {
+			return &BodyError{Reason: BodyTooLarge, Err: fmt.Errorf("more than %d bytes when decompressed", most)}
+		}
+		if _, wrong := o.Write(z.text[:n]); wrong != nil {
+			return &BodyError{Reason: BodyNotJSON, Err: wrong}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return o.end()
+		case err != nil:
+			return &BodyError{Reason: BodyNotJSON, Err: err}
+		}
 	}
-	if int64(len(text)) > most {
-		return &BodyError{Reason: BodyTooLarge, Err: fmt.Errorf("more than %d bytes when decompressed", most)}
-	}
-	return scan(text, s)
 }

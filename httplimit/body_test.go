@@ -303,3 +303,64 @@ func TestBodyOfAClientThatWaits(t *testing.T) {
 		_ = conn.Close()
 	}
 }
+
+// A client that is denied anyway does not have its body read, much less decompressed.
+func TestBodiesOfDeniedClientsAreNotRead(t *testing.T) {
+	l := newLimiter(t, `
+attributes: {model: {json: model}, user: {header: X-User}}
+rules:
+  - {name: users, match: {path: /v1/chat}, key: [user], limits: [{rate: 1/1h, algorithm: fixed_window}]}
+  - {name: models, match: {path: /v1/chat}, key: [model], limits: [100/1h]}
+lists: {deny: [{user: mallory}], allow: [{user: friend}]}
+`, Options{})
+	h := l.Wrap(ok)
+	for _, header := range [][]string{{"Content-Encoding", "gzip"}, {}} {
+		send := func(user string, body io.Reader, length int64) int {
+			req := httptest.NewRequest("POST", "/v1/chat", body)
+			req.ContentLength = length
+			req.Header.Set("X-User", user)
+			req.Header.Set("Content-Type", "application/json")
+			for i := 0; i+1 < len(header); i += 2 {
+				req.Header.Set(header[i], header[i+1])
+			}
+			return served(h, req).Code
+		}
+		if code := send("mallory", untouched{t}, 1000); code != 403 {
+			t.Errorf("on the deny list: %d", code)
+		}
+		if code := send("friend", untouched{t}, 1000); code != 200 {
+			t.Errorf("on the allow list: %d", code)
+		}
+		user := fmt.Sprint("ann", len(header))
+		text := `{"model":"m"}`
+		if len(header) > 0 {
+			text = compressed(text)
+		}
+		if code := send(user, strings.NewReader(text), -1); code != 200 {
+			t.Errorf("within the limit: %d", code)
+		}
+		if code := send(user, untouched{t}, -1); code != 429 {
+			t.Errorf("over the limit: %d", code)
+		}
+	}
+}
+
+// What a body is when it is decompressed is bounded by its own size too: a small one cannot cost much.
+func TestBodiesThatGrow(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		text string
+		want bool
+	}{
+		{"a usual body", `{"model":"m","messages":[` + strings.Repeat(`{"role":"user","content":"What is a token bucket?"},`, 20) + `{}]}`, true},
+		{"a bomb", `{"model":"m","x":"` + strings.Repeat(" ", 900<<10) + `"}`, false},
+	} {
+		packed := compressed(test.text)
+		r := newReader(t, ReaderOptions{Sources: strictSources})
+		var c penstock.Call
+		err := r.Read(post(packed, false, "Content-Encoding", "gzip"), &c)
+		if bad, ok := errors.AsType[*RequestError](err); (err == nil) != test.want || ok && bad.Status != 413 {
+			t.Errorf("%s, %d bytes of %d: %v", test.name, len(packed), len(test.text), err)
+		}
+	}
+}

@@ -37,6 +37,7 @@ type Options struct {
 type Limiter struct {
 	decider   penstock.Decider
 	concluder penstock.Concluder // nil: what the decider reserves cannot be concluded
+	early     earlyDecider       // nil: every request is decided with its body
 	reader    *Reader
 	writer    *Writer
 	onError   func(*http.Request, error)
@@ -68,6 +69,7 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 	}
 	l := &Limiter{decider: d, reader: reader, writer: writer, onError: o.OnError, held: queue}
 	l.concluder, _ = d.(penstock.Concluder)
+	l.early, _ = d.(earlyDecider)
 	l.turns.New = func() any { return new(requestState) }
 	return l, nil
 }
@@ -94,17 +96,42 @@ func (l *Limiter) Wrap(next http.Handler) http.Handler {
 	})
 }
 
+// An earlyDecider decides requests before their body is read, if what is known by then is enough. Only with peek it may
+// take as long as Decide.
+type earlyDecider interface {
+	DecideEarly(ctx context.Context, c *penstock.Call, v *penstock.Verdict, peek bool) bool
+}
+
+// read reads the request, up to its body if it can be decided without.
+func (l *Limiter) read(req *http.Request, t *requestState) (decided bool, err error) {
+	w, err := l.reader.readHead(req, &t.call)
+	if err == nil && w.body != nil && l.reader.options.ReadsBody(&t.call) {
+		if l.early != nil && hasBody(req) && l.early.DecideEarly(req.Context(), &t.call, &t.verdict, isCostly(req)) {
+			return true, nil
+		}
+		err = w.body.read(l.reader, req, &t.call)
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, l.reader.options.Key.add(req, &t.call)
+}
+
 // admit decides the request, and answers it if it must not proceed.
 func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *requestState) bool {
-	if err := l.reader.Read(req, &t.call); err != nil {
+	v := &t.verdict
+	decided, err := l.read(req, t)
+	if err != nil {
 		if bad := (*RequestError)(nil); !errors.As(err, &bad) || bad.Err != nil {
 			l.onError(req, err)
 		}
 		l.writer.Refuse(rw, req, err)
 		return false
 	}
-	v := &t.verdict
-	if err := l.decider.Decide(req.Context(), &t.call, v); err != nil {
+	if !decided {
+		err = l.decider.Decide(req.Context(), &t.call, v)
+	}
+	if err != nil {
 		l.onError(req, err)
 		switch {
 		case errors.Is(err, penstock.ErrInvalid):

@@ -220,24 +220,36 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 // If rules need attributes of the body, Read reads it and replaces req.Body with one that returns the same bytes. Close
 // that one, or pass it on.
 func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
+	w, err := r.readHead(req, c)
+	if err == nil && w.body != nil && r.options.ReadsBody(c) {
+		err = w.body.read(r, req, c)
+	}
+	if err != nil {
+		return err
+	}
+	return r.options.Key.add(req, c)
+}
+
+// readHead reads what is known before the body.
+func (r *Reader) readHead(req *http.Request, c *penstock.Call) (*readPlan, error) {
 	o := &r.options
 	*c = penstock.Call{Domain: o.Domain, Attributes: c.Attributes[:0], Cost: 1, MaxDelay: o.MaxDelay}
 	var err error
 	if c.ID, _, err = onevalue.Header(req.Header, r.idHeader); err != nil {
-		return badRequest(err)
+		return nil, badRequest(err)
 	}
 	if err := checkShape(req, c.ID, o.IDHeader); err != nil {
-		return err
+		return nil, err
 	}
 	host, err := hostOf(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch caller, err := r.caller(req); {
 	case err == nil:
 		c.Attributes = append(c.Attributes, penstock.Attribute{Name: "ip", Value: caller.network(o.IPv6Prefix)})
 	case !r.keyOnly:
-		return err
+		return nil, err
 	}
 	c.Attributes = append(c.Attributes,
 		penstock.Attribute{Name: "method", Value: cmp.Or(req.Method, http.MethodGet)},
@@ -246,19 +258,11 @@ func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 	)
 	for i := range c.Attributes {
 		if a := &c.Attributes[i]; len(a.Value) > MaxValue {
-			return tooLong(http.StatusRequestURITooLong, "the "+a.Name, len(a.Value))
+			return nil, tooLong(http.StatusRequestURITooLong, "the "+a.Name, len(a.Value))
 		}
 	}
 	w := r.sources()
-	if err := w.read(r, req, c); err != nil {
-		return err
-	}
-	if w.body != nil && o.ReadsBody(c) {
-		if err := w.body.read(r, req, c); err != nil {
-			return err
-		}
-	}
-	return o.Key.add(req, c)
+	return w, w.read(r, req, c)
 }
 
 // checkShape rejects requests that other servers could read in another way.

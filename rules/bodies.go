@@ -13,6 +13,7 @@ import (
 type bodyReaders struct {
 	always  bool         // a list reads it
 	denied  []string     // the attributes of a body that the deny list reads
+	heads   *index.Index // the entries of lists that do not read it; nil if no entry does
 	rules   *index.Index // nil: no rule does
 	readers []*Rule      // of the items
 	pool    *sync.Pool   // of *index.Match
@@ -40,6 +41,9 @@ func (b *bodyReaders) build(s *Snapshot, work func(steps int) bool) (bodiless []
 	for i := range s.allow {
 		b.always = b.always || slices.ContainsFunc(reads(&s.allow[i]), isBody)
 	}
+	if b.always {
+		b.heads = index.Build(nil, without(s.allow, isBody), without(s.deny, isBody), work)
+	}
 	var items []index.Item
 	for _, r := range s.Rules {
 		if r.Mode != Off && slices.ContainsFunc(r.attributes(), isBody) {
@@ -47,6 +51,7 @@ func (b *bodyReaders) build(s *Snapshot, work func(steps int) bool) (bodiless []
 			items = append(items, index.Item{
 				Conditions: index.Conditions{Domain: of.Domain, Methods: of.Methods, Path: of.Path}, Expires: r.item.Expires,
 			})
+			r.readsBody = true
 			b.readers = append(b.readers, r)
 			if of.Domain != penstock.DefaultDomain {
 				bodiless = append(bodiless, r)
@@ -58,6 +63,43 @@ func (b *bodyReaders) build(s *Snapshot, work func(steps int) bool) (bodiless []
 		b.pool = &sync.Pool{New: func() any { return new(index.Match) }}
 	}
 	return bodiless
+}
+
+// without returns copies of the entries that do not read an attribute of a body.
+func without(list []index.Conditions, isBody func(string) bool) (kept []index.Conditions) {
+	for i := range list {
+		if !slices.ContainsFunc(reads(&list[i]), isBody) {
+			k := list[i]
+			k.Attributes = slices.Clone(k.Attributes)
+			for j := range k.Attributes {
+				k.Attributes[j].Patterns = slices.Clone(k.Attributes[j].Patterns)
+			}
+			kept = append(kept, k)
+		}
+	}
+	return kept
+}
+
+// MatchHead is Match without the rules and entries of lists that read the body. The allow list decides only if the deny
+// list reads nothing of the body: that list goes first.
+func (s *Snapshot) MatchHead(call *penstock.Call, now penstock.Instant, m *Match) {
+	b := &s.bodies
+	if b.heads != nil {
+		b.heads.Match(call, now, &m.found)
+		m.Denied, m.Allowed = m.found.Denied, m.found.Allowed && len(b.denied) == 0
+		m.Rules, m.Failed, m.Refused = m.Rules[:0], m.Failed[:0], nil
+		if m.Denied || m.Allowed {
+			return
+		}
+	}
+	s.Match(call, now, m)
+	if b.heads != nil {
+		m.Denied, m.Allowed = false, false
+	}
+	m.Rules = slices.DeleteFunc(m.Rules, func(f MatchedRule) bool { return f.Rule.readsBody })
+	if m.Refused != nil && m.Refused.readsBody {
+		m.Refused = nil
+	}
 }
 
 // ReadsBody reports whether matching a request may need attributes of its body, at an instant. The request has its

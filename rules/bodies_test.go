@@ -40,6 +40,38 @@ func TestReadsBody(t *testing.T) {
 	}
 }
 
+// Before the body is read, only what reads nothing of it decides. The allow list waits for a deny list that does.
+func TestMatchHead(t *testing.T) {
+	const head = "attributes: {model: {json: model}, user: {header: X-User}}\n"
+	const perUser = "rules:\n  - {name: users, key: [user], limits: [10/1m]}\n  - {name: models, key: [user], limits: [10/1m], overrides: [{match: {model: x}, limits: [1/1m]}]}\n"
+	for _, test := range []struct {
+		name, lists, user string
+		denied, allowed   bool
+		rules             string
+	}{
+		{"rules", "", "ann", false, false, "users"},
+		{"the deny list", "lists: {deny: [{user: ann}]}", "ann", true, false, ""},
+		{"the allow list", "lists: {allow: [{user: ann}]}", "ann", false, true, ""},
+		{"a deny list that reads bodies", "lists: {deny: [{user: ann}, {model: '*'}]}", "ann", true, false, ""},
+		{"another client of a deny list that reads bodies", "lists: {deny: [{user: ann}, {model: '*'}]}", "bob", false, false, "users"},
+		{"the allow list after a deny list that reads bodies", "lists: {allow: [{user: ann}], deny: [{model: x}]}", "ann", false, false, ""},
+		{"an allow list that reads bodies", "lists: {allow: [{user: ann}, {model: x}]}", "ann", false, true, ""},
+		{"conditions on both", "lists: {deny: [{user: ann, model: x}]}", "ann", false, false, "users"},
+	} {
+		s := compiled(t, head+perUser+test.lists)
+		c := penstock.Call{Attributes: []penstock.Attribute{{Name: "user", Value: test.user}}}
+		var m Match
+		s.MatchHead(&c, penstock.InstantOf(testNow), &m)
+		names := ""
+		for _, f := range m.Rules {
+			names += f.Rule.Name
+		}
+		if m.Denied != test.denied || m.Allowed != test.allowed || names != test.rules {
+			t.Errorf("%s: denied %v, allowed %v, rules %q", test.name, m.Denied, m.Allowed, names)
+		}
+	}
+}
+
 // Only what may deny a request needs a field: neither shadow rules nor the allow list, nor rules that read another one.
 func TestNeedsField(t *testing.T) {
 	s := compiled(t, `

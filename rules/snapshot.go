@@ -67,9 +67,10 @@ type Rule struct {
 	Owner        string
 	Expires      time.Time // zero: never
 
-	item    *index.Item // which requests the rule applies to
-	onError OnError
-	numbers *numbers // of Limits; nil: all are the document's
+	item      *index.Item // which requests the rule applies to
+	onError   OnError
+	numbers   *numbers // of Limits; nil: all are the document's
+	readsBody bool
 }
 
 // An Override replaces a rule's limits for some of its requests.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"time"
@@ -31,12 +32,13 @@ func (s *Server) newGateway() (serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Pass only a decider and a concluder, so that attributes are not checked: the same rules serve the decision
+	// Pass only what decides and concludes, so that attributes are not checked: the same rules serve the decision
 	// APIs, whose clients send attributes that no request at the gateway has.
 	decides := struct {
 		penstock.Decider
 		penstock.Concluder
-	}{s.decider, s.decider}
+		earlyDecider
+	}{s.decider, s.decider, s.decider}
 	limiter, err := httplimit.New(decides, httplimit.Options{
 		ReaderOptions: options, WriterOptions: httplimit.WriterOptions{Headers: s.config.Headers},
 		MaxHeld: gateway.Connections(s.config.Gateway.Limits.Connections), MaxHeldBytes: int64(s.config.Gateway.Limits.HeldBytes),
@@ -57,6 +59,11 @@ func (s *Server) newGateway() (serve, error) {
 		return nil, errors.Join(unreadable, err)
 	}
 	return s.gateway.Serve, nil
+}
+
+// An earlyDecider decides requests before their body is read.
+type earlyDecider interface {
+	DecideEarly(ctx context.Context, c *penstock.Call, v *penstock.Verdict, peek bool) bool
 }
 
 func gatewayOptions(c *config.Config) gateway.Options {
