@@ -80,6 +80,9 @@ lint: bin/lint ## formatting, go vet, staticcheck, tools/lint, shellcheck (luach
 	@for m in $(modules); do (cd $$m && echo "vet, staticcheck, lint: $$m" && go vet ./... && $(STATICCHECK) ./... && go vet -vettool=$(CURDIR)/bin/lint ./...); done
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); else echo "note: shellcheck is not installed; scripts not checked"; fi
 
+bin/testlog: tools/go.mod tools/go.sum $(wildcard tools/testlog/*.go tools/internal/jsonl/*.go)
+	@cd tools && go build -o ../bin/testlog ./testlog
+
 bin/lint: tools/go.mod tools/go.sum $(wildcard tools/lint/*.go)
 	@cd tools && go build -o ../bin/lint ./lint
 
@@ -104,12 +107,22 @@ docs: ## build the site of docs/ into bin/docs/VERSION, with npm, and check its 
 vuln: ## check for known vulnerabilities; prints a note if the database cannot be reached
 	@scripts/vuln $(modules)
 
-# redisstore takes longest, so it starts first.
+# What takes longest starts first. Servers and waiting tests leave processors idle, so two packages more than there are
+# processors run at once.
+first = $(wildcard ./redisstore ./e2e ./e2e/survive ./cmd/penstock ./clients ./e2e/packaging ./storetest ./memstore ./internal/server ./internal/ruledb ./deploy ./rules)
+jobs  = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+
+# $(call gotest,NAME,ARGUMENTS) runs go test without vet, which lint has run. If TESTLOG names a folder, the results are
+# kept there, in the file NAME.
+TESTLOG ?=
+gotest = $(GOTEST) -p $(jobs) -vet=off $(GOTESTFLAGS)$(if $(TESTLOG), -json) $(2)$(if $(TESTLOG), | $(CURDIR)/bin/testlog -to $(abspath $(TESTLOG))/$(1))
+
 .PHONY: test
-test: needs check console ## check, then every test of every module, and RACE_PKGS once more under the race detector
-	@for m in $(modules); do (cd $$m && echo "test: $$m" && $(GOTEST) $(GOTESTFLAGS) $$(ls -d ./redisstore 2>/dev/null) ./...); done
+test: needs check console $(if $(TESTLOG),bin/testlog) ## check, then every test of every module, and RACE_PKGS once more under the race detector
+	@echo "test: ." && $(call gotest,root,$(first) ./...)
+	@for m in $(filter-out .,$(modules)); do (cd $$m && echo "test: $$m" && $(call gotest,$${m//\//-},./...)); done
 ifneq ($(race),)
-	@if [[ $$(go env CGO_ENABLED) == 1 ]]; then echo "race: $(race)"; $(GOTEST) -race -short $(GOTESTFLAGS) $(race); \
+	@if [[ $$(go env CGO_ENABLED) == 1 ]]; then echo "race: $(race)"; $(call gotest,race,-race -short $(race)); \
 	else echo "note: no C compiler; not run under the race detector: $(race)"; fi
 endif
 
