@@ -34,7 +34,7 @@ func TestContractInRedis(t *testing.T) {
 	contract(t, 10_000, whole, func(t testing.TB) storetest.CompleteStore { return newRedisstore(t, server) })
 }
 
-// contract runs the suite with so many steps of Twin: all of it, or the most useful part in little time.
+// contract runs the suite with this number of steps of Twin: all of it, or the most useful part in little time.
 func contract(t *testing.T, steps int, whole bool, open func(testing.TB) storetest.CompleteStore) {
 	caches := map[string]*denycache.Cache{}
 	suite := storetest.Suite{TwinSteps: steps, Open: func(t testing.TB, n int) []penstock.Store {
