@@ -117,6 +117,7 @@ func compare(t *testing.T, step int, v *penstock.Verdict, err error, expect obje
 }
 
 func TestGoClient(t *testing.T) {
+	t.Parallel()
 	s := readSession(t)
 	c, err := client.NewHTTP(startNode(t, s.Rules), client.Options{Timeout: patient, OnError: client.Deny, ResponseHeaders: []string{"X-Login"}})
 	if err != nil {
@@ -176,6 +177,7 @@ func parseResponse(t *testing.T, text []byte) *penstock.Response {
 }
 
 func TestGoMiddleware(t *testing.T) {
+	t.Parallel()
 	s := readSession(t)
 	c, err := client.NewHTTP(startNode(t, s.Rules), client.Options{Timeout: patient, OnError: client.Deny, ResponseHeaders: []string{"X-Login"}})
 	if err != nil {

@@ -92,6 +92,7 @@ func testPage(t *testing.T, dir, ending string, env []string) {
 			continue
 		}
 		t.Run(heading, func(t *testing.T) {
+			t.Parallel()
 			_, section, found := strings.Cut(string(sections), "\n## "+heading+"\n")
 			if !found {
 				t.Fatalf("%s has no heading %q", page, heading)
@@ -176,6 +177,7 @@ func lastBlock(t *testing.T, text, language string) string {
 
 // What the page shows of other libraries can at least be parsed.
 func TestOtherLibraries(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

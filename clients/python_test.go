@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,7 +49,7 @@ func installPython(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+strings.Join([]string{site, tests, filepath.Join(tests, "apps")}, ":"))
+	return slices.Concat(os.Environ(), []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + strings.Join([]string{site, tests, filepath.Join(tests, "apps")}, ":")})
 }
 
 func unzip(t *testing.T, path, into string) {
@@ -75,14 +76,20 @@ func runPython(t *testing.T, env []string, args ...string) {
 // The package passes its own tests, and what clients of all languages pass: both clients, and the middleware in each
 // framework under a server that people run it under.
 func TestPython(t *testing.T) {
+	t.Parallel()
 	env := installPython(t)
-	t.Run("units", func(t *testing.T) { runPython(t, env, "-m", "unittest", "-q", "test_units") })
+	t.Run("units", func(t *testing.T) {
+		t.Parallel()
+		runPython(t, env, "-m", "unittest", "-q", "test_units")
+	})
 	s := readSession(t)
 	t.Run("snippet of the console", func(t *testing.T) {
+		t.Parallel()
 		runPython(t, env, "-c", snippet(t, "Python", startNode(t, s.Rules))+"assert verdict.allowed and not verdict.error\n")
 	})
 	for _, kind := range []string{"sync", "async"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			runPython(t, env, "python/tests/play_session.py", kind, startNode(t, s.Rules))
 		})
 	}
@@ -93,13 +100,15 @@ func TestPython(t *testing.T) {
 		"django":    {"gunicorn", "--workers", "2", "--bind", "127.0.0.1:PORT", "django_app:application"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url := startApp(t, "", append(env, "SERVICE_URL="+startNode(t, s.Rules)), append([]string{python, "-m"}, server...)...)
+			t.Parallel()
+			url := startApp(t, "", slices.Concat(env, []string{"SERVICE_URL=" + startNode(t, s.Rules)}), append([]string{python, "-m"}, server...)...)
 			play(t, s, url)
 			testEscapedSlash(t, url)
 		})
 	}
 	t.Run("page", func(t *testing.T) { testPage(t, t.TempDir(), ".py", env) })
 	t.Run("reporting", func(t *testing.T) {
+		t.Parallel()
 		testReporting(t, "python/README.md", "python", func(program string) (string, error) {
 			c := exec.CommandContext(t.Context(), python, "-c", program)
 			c.Env = env
@@ -132,6 +141,19 @@ func testEscapedSlash(t *testing.T, url string) {
 // startApp starts an application in a directory, whose arguments have PORT where its port belongs, and returns its URL.
 func startApp(t *testing.T, dir string, env []string, args ...string) string {
 	t.Helper()
+	const attempts = 5 // another process may take the port first
+	for range attempts {
+		if url := tryApp(t, dir, env, slices.Clone(args)); url != "" {
+			return url
+		}
+	}
+	t.Fatalf("%s does not serve", strings.Join(args, " "))
+	return ""
+}
+
+// tryApp returns no URL if the application ends.
+func tryApp(t *testing.T, dir string, env, args []string) (url string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +165,7 @@ func startApp(t *testing.T, dir string, env []string, args ...string) string {
 		args[i] = strings.ReplaceAll(args[i], "PORT", port)
 	}
 	c := exec.Command(args[0], args[1:]...)
-	c.Dir, c.Env = dir, append(env, "PORT="+port)
+	c.Dir, c.Env = dir, slices.Concat(env, []string{"PORT=" + port})
 	log := filepath.Join(t.TempDir(), "log")
 	p, err := child.Start(c, log)
 	if err != nil {
@@ -162,12 +184,12 @@ func startApp(t *testing.T, dir string, env []string, args ...string) string {
 		}
 	})
 	for end := time.Now().Add(patient); time.Now().Before(end) && !p.Exited(); time.Sleep(20 * time.Millisecond) {
-		if answer, err := http.Get("http://" + host + "/ready"); err == nil {
+		if answer, err := http.Get("http://" + host + "/ready"); err == nil && !p.Exited() {
 			_, _ = io.Copy(io.Discard, answer.Body)
 			answer.Body.Close()
 			return "http://" + host
 		}
 	}
-	t.Fatalf("%s does not serve:\n%s", strings.Join(args, " "), child.LogTail(log))
+	t.Logf("%s does not serve:\n%s", strings.Join(args, " "), child.LogTail(log))
 	return ""
 }
