@@ -13,6 +13,7 @@ import (
 
 // The commands of docs/how-to/watching.md do what the page says, with a time and an ID of today.
 func TestAnnotationsCommand(t *testing.T) {
+	t.Parallel()
 	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
 	run := func(code int, args ...string) (out, errs string) {
 		t.Helper()

@@ -22,8 +22,8 @@ func (p *process) request(t *testing.T, method, listener, path, body string, hea
 
 // Wrong tokens from the operator's own address, by both ways to log in, do not lock the operator out.
 func TestGuessesDoNotLockOut(t *testing.T) {
-	t.Setenv("PENSTOCK_ADMIN_TOKEN", operatorToken)
-	p := startProcess(t, onFreePorts...)
+	t.Parallel()
+	p := startProcessWith(t, []string{"PENSTOCK_ADMIN_TOKEN=" + operatorToken}, onFreePorts...)
 	session := func(token string) int {
 		answer, _ := p.request(t, "POST", "admin", "/v1/session", `{"token": "`+token+`"}`, "Content-Type", "application/json")
 		return answer.StatusCode
@@ -89,6 +89,7 @@ func (p *process) charge(t *testing.T, i int, header ...string) int {
 // Requests that a web page can make a browser send to a decision API on loopback charge no one: bodies of types
 // that need no preflight, requests with an Origin, and requests for the page's own host (DNS rebinding).
 func TestPagesCannotCharge(t *testing.T) {
+	t.Parallel()
 	p := startAttacked(t, "trusted_proxies: [127.0.0.1]\nlisten: {hosts: [penstock.example.com, '*.corp.example']}")
 	for i, c := range charges {
 		for _, host := range []string{"evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8090", "192.0.2.1", "2130706433", "corp.example", "localhost:1:1"} {
@@ -138,6 +139,7 @@ func TestPagesCannotCharge(t *testing.T) {
 // A decision API for other machines accepts any host name, unless its names are configured. Pages cannot use it
 // in either case.
 func TestDecisionAPIForOthers(t *testing.T) {
+	t.Parallel()
 	for config, want := range map[string]int{"": 200, "listen: {hosts: [penstock.example.com]}": 403} {
 		p := startAttacked(t, config, "--listen-http", "0.0.0.0:0")
 		for host, want := range map[string]int{"penstock.example.com": 200, "penstock": 200, "10.0.0.5:8090": 200, "penstock.mesh.svc.cluster.local": want} {

@@ -13,6 +13,7 @@ import (
 // Load on the real program, over every API: each of five clients gets its ten, and the limit is learned if the
 // API reports it.
 func TestBench(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, onFreePorts...)
 	redis := redistest.Start(t)
 	const exact = "--algorithm sliding_window_log --limit 10 --window 1h"
@@ -47,6 +48,7 @@ func TestBench(t *testing.T) {
 
 // The command detects a deployment that allows more than the limit the user names.
 func TestBenchFindsOverAdmission(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, onFreePorts...)
 	var out, errs bytes.Buffer
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}

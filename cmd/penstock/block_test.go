@@ -12,6 +12,7 @@ import (
 
 // The commands of docs/how-to/block.md do what the page says.
 func TestBlockPage(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/how-to/block.md")
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +47,7 @@ func TestBlockPage(t *testing.T) {
 
 // What is wrong with a block is said, and the output is JSON if wanted.
 func TestBlockCommand(t *testing.T) {
+	t.Parallel()
 	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
 	run := func(code int, args ...string) (out, errs string) {
 		t.Helper()

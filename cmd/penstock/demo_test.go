@@ -61,8 +61,8 @@ func (p *process) ends(t *testing.T) {
 }
 
 func TestDemoTraffic(t *testing.T) {
-	t.Setenv("PENSTOCK_ADMIN_TOKEN", demoToken)
-	p := startProcess(t, onFreePorts...)
+	t.Parallel()
+	p := startProcessWith(t, []string{"PENSTOCK_ADMIN_TOKEN=" + demoToken}, onFreePorts...)
 	var status admin.DemoStatus
 	var stats admin.Stats
 	total := func() int64 {
@@ -94,8 +94,8 @@ func TestDemoTraffic(t *testing.T) {
 }
 
 func TestDemoTrafficFromTheStart(t *testing.T) {
-	t.Setenv("PENSTOCK_ADMIN_TOKEN", demoToken)
-	p := startProcess(t, append(onFreePorts, "--traffic")...)
+	t.Parallel()
+	p := startProcessWith(t, []string{"PENSTOCK_ADMIN_TOKEN=" + demoToken}, append(onFreePorts, "--traffic")...)
 	nodetest.Eventually(t, "calls are made", func() bool {
 		var status admin.DemoStatus
 		p.admin(t, "GET", "/v1/demo", "", &status)
@@ -106,10 +106,10 @@ func TestDemoTrafficFromTheStart(t *testing.T) {
 
 // With a real upstream behind the gateway, there is no demo traffic.
 func TestDemoTrafficIsForDemosOnly(t *testing.T) {
-	t.Setenv("PENSTOCK_ADMIN_TOKEN", demoToken)
+	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
-	p := startProcess(t, append(onFreePorts, "--upstream", upstream.URL)...)
+	p := startProcessWith(t, []string{"PENSTOCK_ADMIN_TOKEN=" + demoToken}, append(onFreePorts, "--upstream", upstream.URL)...)
 	for _, method := range []string{"GET", "PUT"} {
 		if code := p.admin(t, method, "/v1/demo", `{"running":true}`, nil); code != http.StatusNotFound {
 			t.Errorf("%s: %d", method, code)

@@ -13,6 +13,7 @@ import (
 
 // The doctor asks a running server what it serves.
 func TestDoctorAsksTheServer(t *testing.T) {
+	t.Parallel()
 	const token = "token-of-the-doctors-test"
 	dir := t.TempDir()
 	file, conf := nodetest.RulesFile(t, keyRules), filepath.Join(dir, "penstock.yaml")
@@ -36,6 +37,7 @@ func TestDoctorAsksTheServer(t *testing.T) {
 
 // The doctor names files of envoyproxy/ratelimit that a running server has rejected.
 func TestDoctorOnRefusedFilesOfEnvoy(t *testing.T) {
+	t.Parallel()
 	const token = "token-of-the-doctors-test"
 	dir := t.TempDir()
 	file, conf := filepath.Join(dir, "limits", "limits.yaml"), filepath.Join(dir, "penstock.yaml")
@@ -57,6 +59,7 @@ func TestDoctorOnRefusedFilesOfEnvoy(t *testing.T) {
 
 // Scripts rely on the exit status.
 func TestDoctorExitCodes(t *testing.T) {
+	t.Parallel()
 	rules := nodetest.RulesFile(t, keyRules)
 	for _, test := range []struct {
 		args []string

@@ -17,6 +17,7 @@ var (
 
 // Every command line on a page names commands and flags that exist, also where the page does not run.
 func TestDocumentedCommandLines(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*/*.md")
 	if err != nil {
 		t.Fatal(err)

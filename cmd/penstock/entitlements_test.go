@@ -66,6 +66,7 @@ func (p *process) numberOf(t *testing.T, tenant string) admin.Number {
 
 // Three nodes decide by a row that is set at one of them, and what the tenant has used stays counted.
 func TestEntitlementsOnThreeNodes(t *testing.T) {
+	t.Parallel()
 	nodes := startEntitled(t, 3)
 	entitlements := func(p *process, want string, args ...string) {
 		t.Helper()
@@ -116,6 +117,7 @@ func TestEntitlementsOnThreeNodes(t *testing.T) {
 
 // What export writes, import reads. An import with --replace makes the table equal to the file.
 func TestEntitlementsFile(t *testing.T) {
+	t.Parallel()
 	p := startEntitled(t, 1)[0]
 	file := filepath.Join(t.TempDir(), "billing.csv")
 	var rows strings.Builder
@@ -154,6 +156,7 @@ func TestEntitlementsFile(t *testing.T) {
 
 // A file with mistakes changes nothing, and all of them are reported.
 func TestEntitlementsFileWithMistakes(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		text string
 		want []string
@@ -189,6 +192,7 @@ var (
 
 // The page about plans shows what its commands print. To accept what they print now: PENSTOCK_TEST_UPDATE=1.
 func TestPlansPage(t *testing.T) {
+	t.Parallel()
 	const path = "../../docs/how-to/entitlements.md"
 	page, err := os.ReadFile(path)
 	if err != nil {

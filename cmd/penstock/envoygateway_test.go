@@ -20,6 +20,7 @@ import (
 // Penstock runs in a container that Envoy Gateway makes for envoyproxy/ratelimit: as /bin/ratelimit, with these
 // variables, the certificates in these files, and no configuration until a policy is created.
 func TestEnvoyGatewaysContainer(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t)
 	own := ca.Issue(t, "envoy-ratelimit", "localhost")
 	pair, err := tls.LoadX509KeyPair(own.Certificate, own.Key)

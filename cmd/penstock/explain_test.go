@@ -20,6 +20,7 @@ func (p *process) run(t *testing.T, args ...string) (code int, stdout, stderr st
 
 // A server says which rules apply, and whether the client is over its limit or banned.
 func TestExplainAsksTheServer(t *testing.T) {
+	t.Parallel()
 	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
 	explain := func() (now map[string]clientState) {
 		t.Helper()

@@ -14,6 +14,7 @@ import (
 
 // The command finds the node by its configuration, and its status is the answer.
 func TestHealth(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, onFreePorts...)
 	config := filepath.Join(t.TempDir(), "penstock.yaml")
 	nodetest.WriteFile(t, config, `listen: {http: "`+p.addresses["http"]+`"}`)
@@ -52,6 +53,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestHealthAddress(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ health, http, admin, certificate, want string }{
 		{":8092", "127.0.0.1:8090", "127.0.0.1:8091", "", "127.0.0.1:8092"},
 		{"0.0.0.0:8092", "", "", "", "127.0.0.1:8092"},

@@ -45,6 +45,7 @@ func (c *adminUser) ask(ctx context.Context, method, path, body string) int {
 // requests. The node stays small and serves an operator all the while. The long suite sends all of them, and
 // larger ones.
 func TestViewerCannotExhaustTheNode(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sends documents for 20 s")
 	}
@@ -53,9 +54,7 @@ func TestViewerCannotExhaustTheNode(t *testing.T) {
 		dear, most = 4<<20, 1<<30
 	}
 	const operator, viewer = "operator-0123456789", "viewer-0123456789"
-	t.Setenv("PENSTOCK_ADMIN_TOKEN", operator)
-	t.Setenv("PENSTOCK_ADMIN_VIEWER_TOKEN", viewer)
-	p := startProcess(t, onFreePorts...)
+	p := startProcessWith(t, []string{"PENSTOCK_ADMIN_TOKEN=" + operator, "PENSTOCK_ADMIN_VIEWER_TOKEN=" + viewer}, onFreePorts...)
 	attacker := adminUser{p.addresses["admin"], viewer}
 	keeper := adminUser{p.addresses["admin"], operator}
 

@@ -38,6 +38,7 @@ var (
 
 // Operators show, reset, ban and unban a client with the documented commands.
 func TestKeysCommands(t *testing.T) {
+	t.Parallel()
 	file := nodetest.RulesFile(t, keyRules)
 	for name, yaml := range map[string]string{
 		"memory": "", "redis": nodetest.OnRedis("single", redistest.Start(t).Addr), "cluster": nodetest.OnRedis("cluster", redistest.StartCluster(t, 3).Addrs...),
@@ -95,6 +96,7 @@ per-user: 1 strike, 0 bans so far
 }
 
 func TestKeysRefused(t *testing.T) {
+	t.Parallel()
 	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}\nadmin: {viewer_token: 0123456789abcdef}")
 	for _, test := range []struct {
 		args []string
@@ -118,6 +120,7 @@ func TestKeysRefused(t *testing.T) {
 
 // While the store does not answer there is nothing to show, and the exit status is not that of "no".
 func TestKeysWithoutTheStore(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)

@@ -88,6 +88,7 @@ func (s *shell) run(block string) string {
 // Every command of the migration guide runs against the real program and prints what the guide shows. Between
 // the commands, Envoy's side speaks gRPC.
 func TestMigrationGuide(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/how-to/envoy-migrate.md")
 	if err != nil {
 		t.Fatal(err)

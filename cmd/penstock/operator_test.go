@@ -24,6 +24,7 @@ func (p *process) searches(t *testing.T, user string, n int) {
 }
 
 func TestStatusCommand(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	p := startServe(t, nodetest.OnRedis("single", redis.Addr)+"node_name: first\nrules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
 	nodetest.Eventually(t, "the node reports that it decides exactly", func() bool { // with its next heartbeat
@@ -53,6 +54,7 @@ func TestStatusCommand(t *testing.T) {
 }
 
 func TestNodesCommand(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	yaml := nodetest.OnRedis("single", redis.Addr) + "rules: {file: " + nodetest.RulesFile(t, keyRules) + "}\n"
 	p := startServe(t, yaml+"node_name: first\n")
@@ -70,6 +72,7 @@ func TestNodesCommand(t *testing.T) {
 }
 
 func TestTailCommand(t *testing.T) {
+	t.Parallel()
 	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
 	tail := func(want int, args ...string) (lines []string) {
 		t.Helper()
@@ -115,6 +118,7 @@ func TestTailCommand(t *testing.T) {
 }
 
 func TestTopOnce(t *testing.T) {
+	t.Parallel()
 	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
 	p.searches(t, "u1", 10)
 	code, out, errs := p.run(t, "top")
@@ -132,6 +136,7 @@ func TestTopOnce(t *testing.T) {
 
 // On a terminal, top fills the screen, follows the node, handles keys and restores the terminal.
 func TestTopOnATerminal(t *testing.T) {
+	t.Parallel()
 	tmux, err := exec.LookPath("tmux")
 	if err != nil {
 		if os.Getenv("CI") != "" {
@@ -192,6 +197,7 @@ rules:
 
 // Bans by penalty and by operators are listed while they last; clients within their limits are not listed.
 func TestBansList(t *testing.T) {
+	t.Parallel()
 	file := nodetest.RulesFile(t, banRules)
 	for name, store := range map[string]string{"memory": "", "redis": nodetest.OnRedis("single", redistest.Start(t).Addr)} {
 		t.Run(name, func(t *testing.T) {
@@ -237,6 +243,7 @@ func TestBansList(t *testing.T) {
 
 // Shells complete the names of rules that the node serves, and fixed values.
 func TestCompletions(t *testing.T) {
+	t.Parallel()
 	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, banRules)+"}")
 	for _, test := range []struct {
 		args []string
@@ -263,6 +270,7 @@ func TestCompletions(t *testing.T) {
 
 // serve --check -o json reports its findings for scripts.
 func TestCheckAsData(t *testing.T) {
+	t.Parallel()
 	check := func(want int, args ...string) (found struct {
 		OK               bool
 		Errors, Warnings []string

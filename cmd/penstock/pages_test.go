@@ -41,6 +41,7 @@ var pagePorts = []string{"8080", "8081", "8090", "8091", "8092"}
 // Pages show what their commands print, run against the real program. To accept what they print now:
 // PENSTOCK_TEST_UPDATE=1 go test ./cmd/penstock -run TestPages.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	for _, p := range shellPages {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

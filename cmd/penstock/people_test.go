@@ -15,6 +15,7 @@ import (
 // The first user is made with the token of the configuration, and everything after that with tokens and passwords, in
 // the database of the rules and in one of its own. All of it is there after a restart.
 func TestUsersAndTokensCommands(t *testing.T) {
+	t.Parallel()
 	for name, yaml := range map[string]string{
 		"rules in a database": "rules: {database: \"sqlite:" + filepath.Join(t.TempDir(), "rules.db") + "\"}\n",
 		"rules in a file":     "admin: {database: \"sqlite:" + filepath.Join(t.TempDir(), "people.db") + "\"}\nrules: {file: " + nodetest.RulesFile(t, keyRules) + "}\n",

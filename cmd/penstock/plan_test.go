@@ -12,6 +12,7 @@ import (
 
 // A measurement replaces the defaults and leaves nothing behind.
 func TestPlanMeasures(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	var out, errs bytes.Buffer
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}

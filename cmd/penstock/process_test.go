@@ -35,7 +35,13 @@ var greeted = regexp.MustCompile(`^  (\w+) +(?:http://)?(\S+)`)
 // startProcess runs penstock with the arguments, and returns when it has printed its addresses.
 func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
-	p, err := tryProcess(t, t.Output(), args...)
+	return startProcessWith(t, nil, args...)
+}
+
+// startProcessWith is startProcess with further environment variables.
+func startProcessWith(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	p, err := tryProgram(t, t.Output(), append([]string{"penstock"}, args...), env...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +155,7 @@ var onFreePorts = []string{
 
 // The test of the fingerprint limit, as people type it.
 func TestApacheBench(t *testing.T) {
+	t.Parallel()
 	ab, err := exec.LookPath("ab")
 	if err != nil {
 		if os.Getenv("CI") != "" {
@@ -170,6 +177,7 @@ func TestApacheBench(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		p := startProcess(t, onFreePorts...)
 		if err := p.Process.Signal(s); err != nil {
@@ -188,6 +196,7 @@ func TestSignals(t *testing.T) {
 
 // A second signal does not wait for requests in flight.
 func TestSecondSignal(t *testing.T) {
+	t.Parallel()
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
@@ -220,6 +229,7 @@ func TestSecondSignal(t *testing.T) {
 
 // The command asks the server that the environment names, and its status is the answer.
 func TestCheckAsksTheServer(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, onFreePorts...)
 	var out, errs strings.Builder
 	run := func() int {

@@ -13,6 +13,7 @@ import (
 // A first start on an empty database, and applying rules with the Redis rights that docs/reference/redis.md lists, are
 // normal: the log has no errors, and says what to do next.
 func TestNormalStatesAreNoErrors(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	nodetest.RedisCommand(t, redis.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, nodetest.DocumentedRights(t)...)...)
 	as := strings.Replace(nodetest.OnRedis("single", redis.Addr), "timeout:", "username: penstock, password: only-in-tests, timeout:", 1)

@@ -14,6 +14,7 @@ const commandsPage = "../../docs/reference/cli.md"
 
 // The page of the commands says what --help says.
 func TestPageOfCommandsIsCurrent(t *testing.T) {
+	t.Parallel()
 	root := newRootCommand(&app{})
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Commands

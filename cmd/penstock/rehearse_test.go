@@ -15,6 +15,7 @@ import (
 
 // With --connect, ok means that everything the configuration names has answered.
 func TestCheckConnects(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()

@@ -14,6 +14,7 @@ import (
 
 // Rules change on PostgreSQL as on SQLite, and nodes without a database learn them through Redis.
 func TestRulesOnPostgreSQL(t *testing.T) {
+	t.Parallel()
 	postgres := pgtest.Start(t)
 	redis := redistest.Start(t)
 	database, err := postgres.Database(t.Context())
@@ -146,6 +147,7 @@ func TestRulesExitCodes(t *testing.T) {
 
 // A change always has an author.
 func TestCurrentUser(t *testing.T) {
+	t.Parallel()
 	if got := (&app{env: []string{"USER=ann"}}).currentUser(); got != "ann" {
 		t.Errorf("got %q", got)
 	}

@@ -61,6 +61,7 @@ func tell(t *testing.T, env []string, args ...string) string {
 
 // No command prints a secret, whatever is wrong with its setting.
 func TestNoOutputTellsSecrets(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := func(env []string, args ...string) {
 		t.Helper()
@@ -155,6 +156,7 @@ func TestServerTellsNoSecrets(t *testing.T) {
 
 // A server rejects a world-writable secret file, and warns about one that others can read or a group can change.
 func TestModesOfSecretFiles(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no file modes")
 	}
@@ -204,6 +206,7 @@ func TestModesOfSecretFiles(t *testing.T) {
 
 // The same applies to a configuration file that contains a secret.
 func TestModesOfConfigurationFiles(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no file modes")
 	}
@@ -226,6 +229,7 @@ func TestModesOfConfigurationFiles(t *testing.T) {
 
 // The same applies to private keys.
 func TestModesOfPrivateKeys(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no file modes")
 	}
@@ -246,6 +250,7 @@ func TestModesOfPrivateKeys(t *testing.T) {
 
 // The server itself rejects and warns, not only its rehearsal.
 func TestServerChecksModes(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no file modes")
 	}
@@ -266,6 +271,7 @@ func TestServerChecksModes(t *testing.T) {
 
 // A password on the command line works, with a warning that names the safer alternative.
 func TestPasswordsOnTheCommandLine(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, env := filepath.Join(dir, "database"), []string{"PENSTOCK_DATA_DIR=" + dir}
 	for source, warned := range map[string]bool{
@@ -308,6 +314,7 @@ func secretVariables(section reflect.Type, prefix string) (all []string) {
 }
 
 func TestSecretSettings(t *testing.T) {
+	t.Parallel()
 	if all := secretSettings(); len(all) != 13 || !slices.Contains(all, "PENSTOCK_ADMIN_VIEWER_TOKEN") {
 		t.Errorf("got %q", all)
 	}

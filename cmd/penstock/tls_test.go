@@ -78,6 +78,7 @@ func passed(t *testing.T, p *process, user string, requests int, as credentials.
 }
 
 func TestGRPCOverTLS(t *testing.T) {
+	t.Parallel()
 	ca, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	own, envoy, stranger := ca.Issue(t, "localhost", "127.0.0.1"), ca.Issue(t, "envoy.example"), other.Issue(t, "envoy.example")
 	p := serveConfig(t, fmt.Sprintf(`
@@ -106,6 +107,7 @@ rules: {envoy_ratelimit: %q}
 }
 
 func TestUnixSockets(t *testing.T) {
+	t.Parallel()
 	dir := socketDir(t)
 	redis := filepath.Join(dir, "redis")
 	redistest.Start(t, "--unixsocket", redis)

@@ -24,6 +24,7 @@ func perUserByXDS(unit configv3.RateLimitUnit, requests uint32) *configv3.RateLi
 
 // The program serves what a management server pushes, and after a restart without the server, too.
 func TestServesLimitsFromXDS(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t)
 	own, client := ca.Issue(t, "localhost"), ca.Issue(t, "penstock")
 	pair, err := tls.LoadX509KeyPair(own.Certificate, own.Key)

@@ -17,19 +17,9 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
-// together is how many parallel tests run at a time, unless -parallel says otherwise: each has nodes of its own and
-// mostly waits for them, so that there may be more than processors.
-const together = "4"
-
 // BuildAndRun builds the binary, passes its path to run and returns the exit status of run. It is for TestMain.
 func BuildAndRun(run func(program string) int) int {
-	flag.Parse()
-	if parallel := flag.Lookup("test.parallel"); !isSet(parallel) {
-		if err := parallel.Value.Set(together); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
+	RunTogether()
 	dir, err := os.MkdirTemp("", "penstock-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -44,10 +34,22 @@ func BuildAndRun(run func(program string) int) int {
 	return run(program)
 }
 
-// isSet reports whether a flag is on the command line.
-func isSet(f *flag.Flag) (set bool) {
-	flag.Visit(func(visited *flag.Flag) { set = set || visited.Name == f.Name })
-	return set
+// RunTogether makes four parallel tests run at a time, unless -parallel says otherwise: each has nodes of its own and
+// mostly waits for them, so there may be more than processors. It is for TestMain.
+func RunTogether() {
+	flag.Parse()
+	parallel := flag.Lookup("test.parallel")
+	flag.Visit(func(set *flag.Flag) {
+		if set == parallel {
+			parallel = nil
+		}
+	})
+	if parallel == nil {
+		return
+	}
+	if err := parallel.Value.Set("4"); err != nil {
+		panic(err)
+	}
 }
 
 const command = "github.com/penstock-io/penstock/cmd/penstock"
