@@ -10,14 +10,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A Document is one to look things up in.
+// A Document is one to look things up in. Tests that run in parallel may share it.
 type Document struct {
-	Root     map[string]any
+	Root map[string]any
+
+	mu       sync.Mutex
 	compiler *jsonschema.Compiler
 }
 
@@ -60,7 +63,9 @@ func (d *Document) Schema(t testing.TB, path ...string) *jsonschema.Schema {
 	for _, step := range path {
 		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(step)
 	}
+	d.mu.Lock()
 	s, err := d.compiler.Compile(pointer)
+	d.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
