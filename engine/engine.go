@@ -36,8 +36,8 @@ type Options struct {
 	// the default is one. It is called often.
 	Nodes func() int
 
-	// Observe sees every verdict. It must be quick, must not keep its argument, and must be safe for
-	// concurrent use.
+	// Observe sees every verdict, but not requests that were cancelled before they were decided. It must be quick,
+	// must not keep its argument, and must be safe for concurrent use.
 	Observe func(*Observation)
 
 	// Failed sees the rules whose conditions about a response could not be evaluated; it may be nil. The charge
@@ -118,6 +118,7 @@ type Engine struct {
 	parties sync.Pool // of *party
 
 	unconfirmed *unconfirmedSet
+	cancelled   atomic.Int64 // requests whose caller left before they were decided
 }
 
 var (
@@ -275,6 +276,9 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *workspace, 
 			return e.finish(ctx, v, w, take(ctx, e.store, &w.turn))
 		}
 		e.full(v, w)
+	case hasLeft(ctx):
+		e.releaseLost(&w.turn.Ticket, err)
+		v.Now, w.cancelled = e.instant(), true // the verdict denies, as initialised
 	default:
 		e.releaseLost(&w.turn.Ticket, err)
 		w.uncharged = errors.Is(err, storage.ErrNotTaken)
@@ -282,6 +286,11 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *workspace, 
 	}
 	return err
 }
+
+// hasLeft reports whether the caller has cancelled the request. That says nothing about the store, so no failure policy
+// decides, and a client cannot make one decide by leaving. A deadline that has passed is the caller's way to bound how
+// long the store may take.
+func hasLeft(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 // takeShared asks the shared store to decide a ticket.
 func (e *Engine) takeShared(ctx context.Context, t *storage.BatchItem) error {
@@ -316,6 +325,10 @@ func newPanicError(value any) *PanicError { return &PanicError{value, debug.Stac
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 func (e *Engine) tellObserver(c *penstock.Call, v *penstock.Verdict, w *workspace, err error) {
+	if w.cancelled {
+		e.cancelled.Add(1)
+		return
+	}
 	w.observation = Observation{
 		Call: c, Verdict: v, Err: err, Rules: w.snapshot, Matched: w.matched.Rules, Failures: w.failures,
 		Block: w.block, Fallbacks: w.fallbacks, Beyond: w.beyond,

@@ -179,9 +179,21 @@ func (p *atomicBatch) decide(ctx context.Context, e *Engine) {
 		p.clear(ctx, e, e.store)
 	case errors.Is(err, storage.ErrFull):
 		p.full(e)
+	case hasLeft(ctx):
+		e.releaseLost(&p.turn.Ticket, err)
+		p.cancel(e)
 	case !errors.Is(err, penstock.ErrInvalid):
 		e.releaseLost(&p.turn.Ticket, err)
 		p.decideWithoutStore(e, errors.Is(err, storage.ErrNotTaken))
+	}
+}
+
+// cancel denies all, because their caller has left.
+func (p *atomicBatch) cancel(e *Engine) {
+	for i := range p.members {
+		if m := &p.members[i]; m.asks {
+			m.verdict.Now, m.work.cancelled = e.instant(), true
+		}
 	}
 }
 

@@ -62,6 +62,7 @@ func newUnconfirmedSet() *unconfirmedSet {
 type Stats struct {
 	Unconfirmed int64 // releases and settlements that are being sent again
 	Dropped     int64 // of those, dropped: there were too many, or they expired, or the engine was closed
+	Cancelled   int64 // requests whose caller left before they were decided
 }
 
 // Stats returns the counts so far.
@@ -69,7 +70,7 @@ func (e *Engine) Stats() Stats {
 	s := e.unconfirmed
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Unconfirmed: int64(len(s.waiting)), Dropped: s.dropped.Load()}
+	return Stats{Unconfirmed: int64(len(s.waiting)), Dropped: s.dropped.Load(), Cancelled: e.cancelled.Load()}
 }
 
 // confirmAll sends all waiting settlements once more, without backoff, until all are confirmed or the context

@@ -85,8 +85,8 @@ func TestWithoutTheStoreNotices(t *testing.T) {
 // A request whose deadline has passed is still answered, by the local store.
 func TestWithoutTime(t *testing.T) {
 	e := newEngine(t, `rules: [{name: all, key: [], limits: [{rate: 1/1h, algorithm: token_bucket}]}]`, engine.Options{Local: newMemory(t)})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
 	for i, want := range []string{"allow ok local all 1/1 error=unavailable", "deny over_limit local all 1/1 wait=1h0m0s error=unavailable"} {
 		var v penstock.Verdict
 		err := e.Decide(ctx, &penstock.Call{Cost: 1}, &v)
@@ -96,9 +96,58 @@ func TestWithoutTime(t *testing.T) {
 		if got := render(&v, err); got != want {
 			t.Errorf("call %d: %s, not %s", i, got, want)
 		}
-		if !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("call %d: the error does not say why: %v", i, err)
 		}
+	}
+}
+
+// A request that its caller has cancelled is denied, whatever the failure policy says: it says nothing about the store.
+// It is counted as that, and no observer sees it.
+func TestCancelled(t *testing.T) {
+	var seen recordingObserver
+	e := newEngine(t, `
+attributes: {user: {header: X-User}}
+rules:
+  - {name: all, key: [], on_store_error: allow, limits: [10/1h]}
+  - {name: per-user, key: [user], limits: [10/1h]}
+`, engine.Options{Local: newMemory(t), Observe: seen.observe})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	calls := []penstock.Call{{Cost: 1}, {Cost: 1, Attributes: attributes("user", "ann")}}
+	parts := []engine.Part{{Call: calls[0], Rule: compile(t, `rules: [{name: all, key: [], on_store_error: allow, limits: [10/1h]}]`).Rules[0], Verdict: new(penstock.Verdict)}}
+	verdicts, errs := make([]penstock.Verdict, 2), make([]error, 2)
+	for name, decide := range map[string]func(){
+		"one": func() {
+			for i := range calls {
+				errs[i] = e.Decide(ctx, &calls[i], &verdicts[i])
+			}
+		},
+		"each":     func() { e.DecideEach(ctx, calls, verdicts, errs) },
+		"together": func() { e.DecideTogether(ctx, calls, verdicts, errs) },
+		"parts": func() {
+			e.DecideParts(ctx, compile(t, "rules: []"), parts)
+			verdicts[0], errs[0] = *parts[0].Verdict, parts[0].Err
+		},
+	} {
+		before := e.Stats().Cancelled
+		decide()
+		n := int64(2)
+		if name == "parts" {
+			n = 1
+		}
+		for i := range n {
+			if got := render(&verdicts[i], errs[i]); got != "deny ok error=unavailable" || !errors.Is(errs[i], context.Canceled) {
+				t.Errorf("%s: %s: %v", name, got, errs[i])
+			}
+		}
+		if got := e.Stats().Cancelled - before; got != n || len(seen.seen) != 0 {
+			t.Errorf("%s: %d cancelled requests, observed %q", name, got, seen.seen)
+		}
+	}
+	var v penstock.Verdict
+	if err := e.Decide(t.Context(), &calls[1], &v); err != nil || v.Decision.Remaining != 9 {
+		t.Errorf("afterwards: %v, %d left: a cancelled request was charged", err, v.Decision.Remaining)
 	}
 }
 

@@ -25,6 +25,7 @@ type workspace struct {
 	fallbacks   []rules.Fallback
 	refused     *rules.Rule // it applies and failed, and its failure policy denies
 	beyond      int
+	cancelled   bool // its caller left before it was decided
 	uncharged   bool // the shared store has certainly not charged the request
 	refunds     bool // charges may be given back, according to the engine's options
 	observation Observation
@@ -45,7 +46,7 @@ func (w *workspace) reset(s *rules.Snapshot) {
 	w.matched.Rules = w.matched.Rules[:0]
 	w.turn.Ticket, w.turn.Err = storage.Ticket{Groups: w.turn.Ticket.Groups[:0]}, nil
 	w.asked, w.charges, w.failures, w.fallbacks = w.asked[:0], w.charges[:0], w.failures[:0], w.fallbacks[:0]
-	w.block, w.refused, w.beyond, w.uncharged = nil, nil, 0, false
+	w.block, w.refused, w.beyond, w.uncharged, w.cancelled = nil, nil, 0, false, false
 }
 
 // match finds the rules that apply, and notes those whose expressions failed.

@@ -105,6 +105,7 @@ func (c *collector) stores(out sender, s *State) {
 		out.count(scriptsSent, s.Store.NoScript)
 		out.gauge(unconfirmed, float64(s.Store.Unconfirmed))
 		out.count(unconcluded, s.Store.Dropped)
+		out.count(cancelled, s.Store.Cancelled)
 	}
 	if s.Memory != nil {
 		out.gauge(memoryKeys, float64(s.Memory.Keys))

@@ -82,6 +82,7 @@ type Store struct {
 	Up                                    bool
 	Refused, Opened, RoundTrips, NoScript int64
 	Unconfirmed, Dropped                  int64 // releases and settlements
+	Cancelled                             int64 // requests whose client left before they were decided
 }
 
 // Memory is the state of the store in memory.
@@ -156,7 +157,8 @@ func (m *Metrics) answered(call string, took time.Duration, err error) {
 	m.options.Traffic.StoreTook(took, failed(err))
 }
 
-// failed reports whether the store did not answer. An answer that something is impossible is not a failure.
+// failed reports whether the store did not answer. An answer that something is impossible is not a failure, and neither
+// is a client that did not wait for the answer.
 func failed(err error) bool {
-	return err != nil && !errors.Is(err, penstock.ErrInvalid) && !errors.Is(err, penstock.ErrNoReservation) && !errors.Is(err, penstock.ErrClosed)
+	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, penstock.ErrInvalid) && !errors.Is(err, penstock.ErrNoReservation) && !errors.Is(err, penstock.ErrClosed)
 }

@@ -207,6 +207,29 @@ func (lateStore) ChargeLate(context.Context, *storage.LateCharge) error {
 	return fmt.Errorf("%w: refused", penstock.ErrUnavailable)
 }
 
+// leftStore is a store whose clients leave before it answers.
+type leftStore struct{ lateStore }
+
+func (leftStore) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
+	return fmt.Errorf("%w: take: %w", penstock.ErrUnavailable, context.Canceled)
+}
+
+// A client that leaves is not an error of the store.
+func TestCancelledIsNoStoreError(t *testing.T) {
+	n := newNode(t, nil)
+	n.state = telemetry.State{Store: &telemetry.Store{Cancelled: 7}}
+	ticket := storage.Ticket{Groups: make([]storage.Group, 1)}
+	if observed(t, n, leftStore{}, nil).Take(t.Context(), &ticket, nil) == nil {
+		t.Error("the error is lost")
+	}
+	n.check(t, `penstock_cancelled_requests_total 7`, `penstock_store_duration_seconds_count{call="take"} 1`)
+	for _, line := range n.scrape(t) {
+		if strings.HasPrefix(line, "penstock_store_errors_total") {
+			t.Errorf("it counts as an error: %s", line)
+		}
+	}
+}
+
 func TestTimedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil)

@@ -18,6 +18,7 @@ var (
 	storeOpened  = describe("store_failures_total", "Times that the circuit breaker opened.")
 	scriptsSent  = describe("store_scripts_sent_total", "Script runs that had to be sent again with the text of the script.")
 	unconfirmed  = describe("unconfirmed_conclusions", "Releases and settlements that the store did not confirm and that are being sent again.")
+	cancelled    = describe("cancelled_requests_total", "Requests whose client disconnected, or cancelled them, before they were decided. They count in no other metric of decisions.")
 	unconcluded  = describe("conclusions_dropped_total", "Releases and settlements given up: too many were unconfirmed, or the store did not answer before the reservation expired or the node stopped.")
 	roundTrips   = describe("store_round_trips_total", "Round trips to Redis for decisions.")
 

@@ -35,7 +35,7 @@ func (o *StoreObserver) End(ctx context.Context, operation string, took time.Dur
 		return
 	}
 	span := trace.SpanFromContext(ctx)
-	if err != nil {
+	if failed(err) {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, o.metrics.options.Cause(err))
 	}
