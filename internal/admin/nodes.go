@@ -40,7 +40,7 @@ const (
 	rulesDifferent = "different" // and it is unknown which are newer
 )
 
-func (a *Admin) nodes(*apiRequest) (any, error) { return nodesOf(a.Nodes(), time.Now()), nil }
+func (a *Admin) nodes(*apiRequest) (any, error) { return nodesOf(a.Nodes(), a.Now()), nil }
 
 func nodesOf(all []membership.KnownNode, now time.Time) Nodes {
 	newest := newestOf(all, now)

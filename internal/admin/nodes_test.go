@@ -23,6 +23,7 @@ func known(name string, ago time.Duration, version int64, checksum string) membe
 // Each node is shown with how its rules compare to the newest ones.
 func TestNodes(t *testing.T) {
 	t.Parallel()
+	begun := time.Now() // the nodes were heard just before, however long the test takes
 	here := func(version int64, checksum string) membership.KnownNode {
 		k := known("here", 0, version, checksum)
 		k.Self = true
@@ -38,9 +39,10 @@ func TestNodes(t *testing.T) {
 		"the same rules again": {[]membership.KnownNode{here(4, "a"), known("a", 0, 1, "a")}, []string{"current", "current"}},
 		"without numbers":      {[]membership.KnownNode{here(0, "a"), known("a", 0, 0, "b"), known("b", 0, 0, "a")}, []string{"current", "different", "current"}},
 		"other origins":        {[]membership.KnownNode{here(0, "a"), known("a", 0, 7, "b")}, []string{"different", "current"}},
-		"the newest is silent": {[]membership.KnownNode{here(3, "c"), known("a", time.Minute, 9, "z")}, []string{"current", "different"}},
+		"the newest is silent": {[]membership.KnownNode{here(3, "c"), known("a", time.Hour, 9, "z")}, []string{"current", "different"}},
 	} {
 		s := newTestAdmin(t, setup{nodes: row.nodes})
+		s.clock.set(begun)
 		var got []string
 		for _, n := range get[admin.Nodes](s, "GET", "/v1/nodes", "").Nodes {
 			got = append(got, n.About.Rules)
@@ -50,7 +52,8 @@ func TestNodes(t *testing.T) {
 		}
 	}
 
-	s := newTestAdmin(t, setup{nodes: []membership.KnownNode{here(3, "c"), known("a", time.Minute, 3, "c"), {ID: "OLD", Heard: time.Now()}}})
+	s := newTestAdmin(t, setup{nodes: []membership.KnownNode{here(3, "c"), known("a", time.Hour, 3, "c"), {ID: "OLD", Heard: begun}}})
+	s.clock.set(begun)
 	w := s.serve(s.request("GET", "/v1/nodes", "", "Authorization", "Bearer "+viewerToken))
 	var told admin.Nodes
 	if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil || w.Code != http.StatusOK || len(told.Nodes) != 3 {

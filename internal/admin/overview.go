@@ -43,7 +43,7 @@ func (s *stream) look(ask period) {
 			if judged != nil {
 				s.event("attention", judged)
 			}
-			s.event("nodes", nodesOf(a.Nodes(), time.Now()))
+			s.event("nodes", nodesOf(a.Nodes(), a.Now()))
 		}) {
 			return
 		}
