@@ -113,7 +113,7 @@ func TestPageOfLogEventsIsCurrent(t *testing.T) {
 var errorGroups = []struct{ title, about, packages string }{
 	{"In a rules document", "With file, line and column. [Rules](rules.md) explains them with examples.", "rules rules/live rules/internal/expr rules/internal/pattern algorithm internal/strictdoc"},
 	{"In the configuration", "With the file and line, the variable or the flag that set the value.", "internal/config internal/listener internal/envoyenv"},
-	{"From commands", "After `penstock: `, on the standard error.", "cmd/penstock internal/accesslog internal/backtest internal/suggest internal/plan internal/simulate internal/loadgen internal/ruletest internal/rulediff"},
+	{"From commands", "After `penstock: `, on the standard error.", "cmd/penstock internal/accesslog internal/backtest internal/simulator/replay internal/suggest internal/plan internal/simulate internal/loadgen internal/ruletest internal/rulediff"},
 	{"From the decision API", "As the `detail` or `errors` of a problem document, or as a gRPC status.", "internal/api internal/wire internal/grpcapi internal/rls engine storage internal/webguard internal/onevalue internal/bounds"},
 	{"From the admin API", "As the `detail` or `errors` of a problem document.", "internal/admin internal/ruleservice internal/playground"},
 	{"From the gateway", "As the `detail` of a problem document.", "internal/gateway internal/urlform internal/reqbody httplimit httplimit/jwtclaims"},

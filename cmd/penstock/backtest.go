@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/accesslog"
 	"github.com/penstock-io/penstock/internal/backtest"
 	"github.com/penstock-io/penstock/internal/progress"
+	"github.com/penstock-io/penstock/internal/simulator/replay"
 	"github.com/penstock-io/penstock/internal/toolreport"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
@@ -61,7 +62,7 @@ Exit status: 0 if the logs were replayed, whatever the rules deny.`,
 	}
 	c.Flags().StringVar(&document, "rules", "", "the rules: a `file or directory`")
 	c.Flags().StringVar(&against, "against", "", "compare with these rules: a `file or directory`")
-	c.Flags().StringVar(&entitlements, "entitlements", "", "numbers of limits from this CSV `file`, as of penstock entitlements export")
+	addEntitlementsFlag(c, &entitlements)
 	a.addReportFlag(c)
 	logs.add(c)
 	_ = c.MarkFlagRequired("rules") // fails only for unknown flags
@@ -80,6 +81,11 @@ type entitlementMap map[[3]string]rules.Entitlement
 func (m entitlementMap) Entitlement(attribute, value, name string) (rules.Entitlement, bool) {
 	e, ok := m[[3]string{attribute, value, name}]
 	return e, ok
+}
+
+// addEntitlementsFlag adds a flag for the numbers that rules take from the entitlements table.
+func addEntitlementsFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "entitlements", "", "numbers of limits from this CSV `file`, as of penstock entitlements export")
 }
 
 // entitlementFile reads entitlements from a file; nil if none is given.
@@ -128,7 +134,7 @@ func (a *app) backtest(ctx context.Context, documents []backtest.Document, table
 	return result, nil
 }
 
-func newReplayStore() (backtest.Store, error) { return memstore.New(memstore.Options{}) }
+func newReplayStore() (replay.Store, error) { return memstore.New(memstore.Options{}) }
 
 // readShare returns how much of the logs was read.
 func readShare(log *accesslog.Log) float64 {

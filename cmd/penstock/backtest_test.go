@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,5 +62,40 @@ func TestBacktestWithEntitlements(t *testing.T) {
 		if _, errs, code := run("--entitlements", file); code == exitYes || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit status %d: %s", file, code, errs)
 		}
+	}
+}
+
+// check --rules and rules test take the numbers of limits from a table, as a node does.
+func TestRulesAreTriedWithEntitlements(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"rules.yaml": `rules: [{name: api, key: [tenant], limits: [{rate: "{tenant.requests}/1h", algorithm: sliding_window_log, max: 100, default: 2}]}]`,
+		"table.csv":  "attribute,value,limit,number\ntenant,big,requests,8\n",
+		"test.yaml": `rules: rules.yaml
+tests:
+  - name: as the table says
+    steps: [{call: {attributes: {tenant: big}}, times: 10, expect: {passed: 8}}]
+`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, command := range [][]string{
+		{"rules", "test", "test.yaml"},
+		{"check", "--rules", "rules.yaml", "--times", "8", "tenant=big"},
+	} {
+		for _, more := range [][]string{nil, {"--entitlements", "table.csv"}} {
+			var out, errs bytes.Buffer
+			a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+			if code := a.run(t.Context(), append(slices.Clone(command), more...)); (code == exitYes) != (more != nil) {
+				t.Errorf("%q %q: exit status %d: %s%s", command, more, code, out.String(), errs.String())
+			}
+		}
+	}
+	var errs bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &errs, stderr: &errs}
+	if code := a.run(t.Context(), []string{"check", "--entitlements", "table.csv", "tenant=big"}); code == exitYes || !strings.Contains(errs.String(), "--entitlements needs --rules") {
+		t.Errorf("exit status %d: %s", code, errs.String())
 	}
 }

@@ -28,7 +28,7 @@ const maxTimes = 1_000_000
 func newCheckCommand(a *app) *cobra.Command {
 	var origin originFlags
 	var flags callFlags
-	var server string
+	var server, entitlements string
 	var times int
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -50,7 +50,7 @@ Exit status: 0 allowed, 1 denied, 3 the server did not respond.`,
 			if times < 1 || times > maxTimes {
 				return misused("--times %d is not from 1 to %d", times, maxTimes)
 			}
-			decider, end, err := a.decider(c.Context(), server, timeout, &origin)
+			decider, end, err := a.decider(c.Context(), server, timeout, &origin, entitlements)
 			if err != nil {
 				return err
 			}
@@ -62,14 +62,18 @@ Exit status: 0 allowed, 1 denied, 3 the server did not respond.`,
 	c.Flags().StringVar(&server, "server", "", "`URL` of the decision API; default PENSTOCK_SERVER, or http://127.0.0.1:8090")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "timeout of a request")
 	c.Flags().IntVar(&times, "times", 1, "send the request `n` times")
+	addEntitlementsFlag(c, &entitlements)
 	origin.add(c)
 	c.MarkFlagsMutuallyExclusive("server", "rules", "database", "database-file", "config")
 	return c
 }
 
 // decider returns the decider to ask, and a function that closes it.
-func (a *app) decider(ctx context.Context, server string, timeout time.Duration, origin *originFlags) (penstock.Decider, func(), error) {
+func (a *app) decider(ctx context.Context, server string, timeout time.Duration, origin *originFlags, entitlements string) (penstock.Decider, func(), error) {
 	if !origin.areSet() {
+		if entitlements != "" {
+			return nil, nil, misused("--entitlements needs --rules, --config or --database: a server has its own table")
+		}
 		server = cmp.Or(server, a.getenv("PENSTOCK_SERVER"), "http://127.0.0.1:8090")
 		remote, err := client.NewHTTP(server, client.Options{Timeout: timeout, OnError: client.Deny})
 		if err != nil {
@@ -81,11 +85,15 @@ func (a *app) decider(ctx context.Context, server string, timeout time.Duration,
 	if err != nil {
 		return nil, nil, err
 	}
+	table, err := a.entitlementFile(entitlements)
+	if err != nil {
+		return nil, nil, err
+	}
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := engine.New(engine.Options{Store: store, Rules: engine.Fixed(snapshot)})
+	e, err := engine.New(engine.Options{Store: store, Rules: engine.Fixed(snapshot), Entitlements: table})
 	return e, func() { store.Close() }, err
 }
 

@@ -43,6 +43,9 @@ type testFlags struct {
 	delay   time.Duration // how long a request is held by default
 	run     *regexp.Regexp
 	instead *rules.Snapshot // rules to use; nil: those that the tests name
+
+	entitlements string // file of numbers of limits
+	table        rules.Entitlements
 }
 
 func newRulesTestCommand(a *app) *cobra.Command {
@@ -78,11 +81,15 @@ Exit status: 0 if all tests pass, 1 if not.`,
 			if flags.delay, err = a.maxDelay(flags.config); err != nil {
 				return err
 			}
+			if flags.table, err = a.entitlementFile(flags.entitlements); err != nil {
+				return err
+			}
 			return a.testRules(c.Context(), args, flags)
 		},
 	}
 	addMaxDelayFlag(c.Flags(), &flags.config)
 	c.Flags().StringVar(&flags.rules, "rules", "", "test these rules (`file or directory`) instead of those that the tests name")
+	addEntitlementsFlag(c, &flags.entitlements)
 	c.Flags().StringVar(&flags.pattern, "run", "", "run only tests whose name matches the `regexp`")
 	c.Flags().BoolVarP(&flags.verbose, "verbose", "v", false, "also list tests that pass")
 	return c
@@ -190,10 +197,11 @@ func (a *app) runFixture(ctx context.Context, path string, fixture *ruletest.Fix
 		}
 	}
 	tested.Tests, err = fixture.Run(ctx, ruletest.Options{
-		Rules:    snapshot,
-		NewStore: func() (ruletest.Store, error) { return memstore.New(memstore.Options{}) },
-		Run:      flags.run,
-		MaxDelay: flags.delay,
+		Rules:        snapshot,
+		Entitlements: flags.table,
+		NewStore:     func() (ruletest.Store, error) { return memstore.New(memstore.Options{}) },
+		Run:          flags.run,
+		MaxDelay:     flags.delay,
 	})
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/internal/simulate"
+	"github.com/penstock-io/penstock/internal/simulator/replay"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/rules"
@@ -101,11 +102,7 @@ type Store interface {
 type Forget func(s storage.Subject, onlyBan bool, before penstock.Instant)
 
 // A Scratch is a temporary store.
-type Scratch interface {
-	penstock.Store
-	storage.Settler
-	Close() error
-}
+type Scratch = replay.Store
 
 // A ToolStore is a temporary store of bounded size for a tool that replays or simulates requests.
 type ToolStore interface {

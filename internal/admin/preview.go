@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -15,7 +16,8 @@ import (
 )
 
 // A Preview compares what two sets of rules decide for the recent requests that the nodes have kept. Each request is
-// replayed once, at its original time, starting with empty counters. If there were more requests than were kept, they
+// replayed once, at its original time, starting with empty counters, and ends at once: the nodes do not keep how long
+// requests take. Peeks and duplicates are left out, as in a backtest of recent requests. If there were more requests than were kept, they
 // are a sample, and both sets deny less than they really would.
 type Preview struct {
 	From time.Time `json:"from"`
@@ -76,28 +78,29 @@ func (a *Admin) previewRules(x *apiRequest) (any, error) {
 		return nil, err
 	}
 	calls := a.Fleet.Recent(x.r.Context(), traffic.Filter{}, maxReplayed, "")
+	calls = slices.DeleteFunc(calls, func(e fleet.Event) bool { return !charges(&e.Event) })
 	slices.Reverse(calls)
 	slices.SortStableFunc(calls, func(a, b fleet.Event) int { return a.At.Compare(b.At) })
 	p, err := a.compare(x.r.Context(), calls, a.Rules.Live.Load(), proposed)
 	if err != nil {
 		return nil, err
 	}
-	p.Problems = append(rules.Problems{}, warnings...)
+	p.Problems = append(append(rules.Problems{}, warnings...), unseen(proposed)...)
 	p.DenyAll = newlyDenyAll(a.Rules.Live.Load(), proposed)
 	return p, nil
 }
 
 func (a *Admin) compare(ctx context.Context, calls []fleet.Event, current, proposed *rules.Snapshot) (*Preview, error) {
-	before, err := a.newReplay(current)
+	before, err := a.newTrial(current)
 	if err != nil {
 		return nil, err
 	}
-	defer before.store.Close()
-	after, err := a.newReplay(proposed)
+	defer before.replay.Close()
+	after, err := a.newTrial(proposed)
 	if err != nil {
 		return nil, err
 	}
-	defer after.store.Close()
+	defer after.replay.Close()
 	p := &Preview{Calls: len(calls)}
 	if len(calls) > 0 {
 		p.From, p.To = calls[0].At, calls[len(calls)-1].At
@@ -121,6 +124,25 @@ func (a *Admin) compare(ctx context.Context, calls []fleet.Event, current, propo
 	p.Current, p.Proposed = before.total, after.total
 	p.Rules, p.Keys = rulesOf(before, after), keysOf(before, after)
 	return p, nil
+}
+
+// unseen warns of rules that go by what the nodes do not keep of a request: how long it took, and its response.
+func unseen(s *rules.Snapshot) (warnings rules.Problems) {
+	warn := func(r *rules.Rule, format string) {
+		warnings = append(warnings, rules.Problem{
+			Severity: rules.Warning, Path: "rules." + r.Name, Message: fmt.Sprintf(format, r.Name),
+			Hint: "use penstock backtest with a log that has it",
+		})
+	}
+	for _, r := range s.Rules {
+		if slices.ContainsFunc(r.Limits, func(m *algorithm.Meter) bool { return m.Kind == algorithm.KindLeases }) {
+			warn(r, "rule %q limits concurrency, and the nodes do not keep how long requests take: the preview lets each end at once")
+		}
+		if r.Corrected() {
+			warn(r, "rule %q charges by the response, which the nodes do not keep: the preview charges every request, or the estimate")
+		}
+	}
+	return warnings
 }
 
 // newlyDenyAll returns the rules that have a limit of 0 in the proposed set only.
@@ -147,7 +169,7 @@ func deniesAll(r *rules.Rule) bool {
 }
 
 // rulesOf returns the rules of both sets, in the order of the proposed set.
-func rulesOf(before, after *replay) []RulePreview {
+func rulesOf(before, after *trial) []RulePreview {
 	all := []RulePreview{}
 	for _, rule := range after.rules.Rules {
 		all = append(all, RulePreview{rule.Name, before.byRule[rule.Name], after.byRule[rule.Name]})
@@ -161,9 +183,9 @@ func rulesOf(before, after *replay) []RulePreview {
 }
 
 // keysOf returns the clients for which something changes, the largest change first.
-func keysOf(before, after *replay) []KeyPreview {
+func keysOf(before, after *trial) []KeyPreview {
 	found := map[storage.Subject]*KeyPreview{}
-	add := func(r *replay, count func(*KeyPreview) *int) {
+	add := func(r *trial, count func(*KeyPreview) *int) {
 		for id, k := range r.byKey {
 			if found[id] == nil {
 				found[id] = &KeyPreview{Rule: k.rule, Key: attributesOf(k.key)}

@@ -91,3 +91,49 @@ func TestPreviewOfZeroLimits(t *testing.T) {
 		t.Errorf("%q", p.DenyAll)
 	}
 }
+
+// A preview knows the numbers of the entitlements table, and that requests give their permits back.
+func TestPreviewWithEntitlementsAndPermits(t *testing.T) {
+	t.Parallel()
+	const document = `
+attributes: {tenant: {claim: tenant}}
+rules:
+  - name: api
+    key: [tenant]
+    limits: [{rate: "{tenant.requests}/1h", algorithm: sliding_window_log, max: 100, default: 2}]
+  - {name: running, key: [tenant], limits: [{concurrent: 5, ttl: 10m}]}
+  - {name: logins, key: [tenant], limits: [1000/1h], charge_if: "status == 401"}
+`
+	at := penstock.InstantOf(time.Now().Add(-2 * time.Minute))
+	s := newTestAdmin(t, setup{rules: document, now: func() penstock.Instant {
+		at = at.Add(time.Second)
+		return at
+	}})
+	setEntitlements(s, entitled("tenant", "acme", "requests", 60))
+	eventually(t, "the row applies", func() bool {
+		view := get[admin.TenantView](s, "POST", "/v1/entitlements/show", object("attributes", map[string]string{"tenant": "acme"}))
+		return view.Limits[0].Number.Number == 60
+	})
+	for i := range 40 {
+		var v penstock.Verdict
+		call := penstock.Call{Attributes: []penstock.Attribute{{Name: "tenant", Value: "acme"}}, Cost: 1}
+		if err := s.engine.Decide(t.Context(), &call, &v); err != nil || !v.Allowed {
+			t.Fatalf("request %d: %+v, %v", i, v, err)
+		}
+		done := penstock.Conclusion{Reservation: v.Reservation, Response: &penstock.Response{Status: 200, Bytes: penstock.UnknownBytes}}
+		if err := s.engine.Conclude(t.Context(), &done, &v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := get[admin.Preview](s, "POST", "/v1/rules/preview", object("document", document))
+	if all := (admin.Counts{Allowed: 40}); p.Current != all || p.Proposed != all || p.NewlyDenied != 0 {
+		t.Errorf("%+v", p)
+	}
+	if len(p.Problems) != 2 || !strings.Contains(p.Problems[0].Message, `"running" limits concurrency`) || !strings.Contains(p.Problems[1].Message, `"logins" charges by the response`) {
+		t.Errorf("%+v", p.Problems)
+	}
+	less := get[admin.Preview](s, "POST", "/v1/rules/preview", object("document", strings.Replace(document, "max: 100", "max: 50", 1)))
+	if less.Proposed.Denied != 38 || less.NewlyDenied != 38 { // a number above the maximum: the default
+		t.Errorf("%+v", less)
+	}
+}

@@ -2,28 +2,24 @@ package admin
 
 import (
 	"context"
-	"errors"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/simulator/replay"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A replay decides recorded requests again by other rules.
-type replay struct {
+// A trial decides recorded requests again by other rules, and counts what each rule does.
+type trial struct {
 	rules  *rules.Snapshot
-	store  Scratch
-	engine *engine.Engine
-	now    penstock.Instant
+	replay *replay.Replay
 
 	total  Counts
 	byRule map[string]*Counts
 	byKey  map[storage.Subject]*deniedKey
 
-	match   rules.Match
-	verdict penstock.Verdict
+	match rules.Match
 }
 
 // A deniedKey is a client that a rule denies.
@@ -33,32 +29,36 @@ type deniedKey struct {
 	times int
 }
 
-func (a *Admin) newReplay(s *rules.Snapshot) (*replay, error) {
-	r := &replay{rules: s, byRule: map[string]*Counts{}, byKey: map[storage.Subject]*deniedKey{}}
+func (a *Admin) newTrial(s *rules.Snapshot) (*trial, error) {
+	r := &trial{rules: s, byRule: map[string]*Counts{}, byKey: map[storage.Subject]*deniedKey{}}
 	for _, rule := range s.Rules {
 		r.byRule[rule.Name] = &Counts{}
 	}
-	var err error
-	if r.store, err = a.Scratch(); err != nil {
+	store, err := a.Scratch()
+	if err != nil {
 		return nil, err
 	}
-	r.engine, err = engine.New(engine.Options{Store: r.store, Rules: engine.Fixed(s), Now: func() penstock.Instant { return r.now }})
-	if err != nil {
-		r.store.Close()
+	if r.replay, err = replay.New(replay.Options{Rules: s, Store: store, Entitlements: a.Entitlements, EndsAtOnce: true}); err != nil {
+		store.Close()
 	}
 	return r, err
 }
 
+// requestOf returns a recent request as a replay takes it. The nodes do not keep how long it took.
+func requestOf(e *traffic.Event) *replay.Request {
+	return &replay.Request{At: e.At, Took: -1, Domain: e.Domain, Attributes: e.Attributes, Cost: e.Cost}
+}
+
+// charges reports whether a recent request was decided by counters of its own. A peek and a duplicate were not.
+func charges(e *traffic.Event) bool { return e.Cost != 0 && !e.Duplicate }
+
 // decide decides a request again, and reports whether it is allowed.
-func (r *replay) decide(ctx context.Context, e *traffic.Event) (bool, error) {
-	r.now = penstock.InstantOf(e.At)
-	call := penstock.Call{Domain: e.Domain, Attributes: e.Attributes, Cost: e.Cost, MaxDelay: penstock.AnyDelay}
-	err := r.engine.Decide(ctx, &call, &r.verdict)
-	if err != nil && !errors.Is(err, penstock.ErrInvalid) {
+func (r *trial) decide(ctx context.Context, e *traffic.Event) (bool, error) {
+	v, err := r.replay.Decide(ctx, requestOf(e))
+	if err != nil {
 		return false, err
 	}
-	v := &r.verdict
-	r.rules.Match(&call, r.now, &r.match)
+	r.rules.Match(&penstock.Call{Domain: e.Domain, Attributes: e.Attributes, Cost: e.Cost}, penstock.InstantOf(e.At), &r.match)
 	shadow := false
 	for i := range r.match.Rules {
 		m := &r.match.Rules[i]
@@ -102,7 +102,7 @@ func allows(v *penstock.Verdict, rule string) (allowed, asked bool) {
 	return allowed, asked
 }
 
-func (r *replay) deny(m *rules.MatchedRule) {
+func (r *trial) deny(m *rules.MatchedRule) {
 	id := m.Rule.Subjects.Subject(m.Key...)
 	k := r.byKey[id]
 	if k == nil {

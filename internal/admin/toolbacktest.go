@@ -56,7 +56,7 @@ func (t *toolRun) backtest(documents []backtest.Document, from *requestLog) (*ba
 	defer log.Close()
 	report, err := backtest.Run(t.ctx, log, backtest.Options{
 		Documents: documents, Domain: from.input.Domain, Entitlements: t.admin.Entitlements,
-		NewStore: t.newReplayStore, Progress: func(int64) { t.rest() },
+		NewStore: t.newReplayStore, EndsAtOnce: from.recent, Progress: func(int64) { t.rest() },
 	})
 	if err == nil && from.recent {
 		report.Recorded = nil // these requests found counters that others had used

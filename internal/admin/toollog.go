@@ -121,7 +121,7 @@ func (a *Admin) fillRecent(ctx context.Context, l *requestLog) error {
 	out := json.NewEncoder(&b)
 	for i := range calls {
 		e := &calls[i]
-		if e.Cost == 0 || e.Duplicate || cmp.Or(e.Domain, penstock.DefaultDomain) != cmp.Or(l.input.Domain, penstock.DefaultDomain) {
+		if !charges(&e.Event) || cmp.Or(e.Domain, penstock.DefaultDomain) != cmp.Or(l.input.Domain, penstock.DefaultDomain) {
 			continue
 		}
 		line := replaylog.Line{Time: e.At.UnixMicro(), Cost: e.Cost, Attributes: attributesOf(e.Attributes), Allowed: e.Allowed, Reason: e.Reason.String(), Quality: e.Quality.String()}

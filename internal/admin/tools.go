@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/internal/backtest"
 	"github.com/penstock-io/penstock/internal/simulate"
+	"github.com/penstock-io/penstock/internal/simulator/replay"
 	"github.com/penstock-io/penstock/internal/toolreport"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -84,7 +84,7 @@ func (t *toolRun) newStore() (*watchedStore, error) {
 	return &watchedStore{store, t}, err
 }
 
-func (t *toolRun) newReplayStore() (backtest.Store, error) { return t.newStore() }
+func (t *toolRun) newReplayStore() (replay.Store, error) { return t.newStore() }
 
 func (t *toolRun) newSimulationStore() (simulate.Store, error) { return t.newStore() }
 

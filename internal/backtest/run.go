@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/accesslog"
+	"github.com/penstock-io/penstock/internal/simulator/replay"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -18,8 +19,9 @@ type Options struct {
 	Domain    string
 
 	Entitlements rules.Entitlements // numbers of limits that rules take from a table; nil: none
+	EndsAtOnce   bool               // a request whose duration the log does not have ends as soon as it is decided
 
-	NewStore func() (Store, error)
+	NewStore func() (replay.Store, error)
 	Progress func(requests int64) // called from time to time; may be nil
 }
 
@@ -111,7 +113,8 @@ const mostShown = 10
 
 // A documentRun is one document in progress.
 type documentRun struct {
-	replay *Replay
+	replay *replay.Replay
+	domain string
 	report *DocumentReport
 	denier string // rule and key that denied the last request
 }
@@ -144,7 +147,7 @@ func Run(ctx context.Context, log *accesslog.Log, o Options) (*Report, error) {
 }
 
 func newLane(d Document, report *DocumentReport, o *Options) (*documentRun, error) {
-	l := &documentRun{report: report}
+	l := &documentRun{report: report, domain: o.Domain}
 	report.prepare(d)
 	if o.Entitlements == nil { // with them the limits would have other numbers
 		var names []string
@@ -157,7 +160,7 @@ func newLane(d Document, report *DocumentReport, o *Options) (*documentRun, erro
 	if err != nil {
 		return nil, err
 	}
-	if l.replay, err = NewReplay(ReplayOptions{Rules: d.Rules, Store: store, Domain: o.Domain, Entitlements: o.Entitlements, Observe: l.observe}); err != nil {
+	if l.replay, err = replay.New(replay.Options{Rules: d.Rules, Store: store, Entitlements: o.Entitlements, EndsAtOnce: o.EndsAtOnce, Observe: l.observe}); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return l, nil
@@ -196,7 +199,7 @@ func (r *Report) decide(ctx context.Context, lanes []*documentRun, q *accesslog.
 	bucket.Requests++
 	var denied [2]bool
 	for i, l := range lanes {
-		v, err := l.replay.Decide(ctx, q)
+		v, err := l.replay.Decide(ctx, RequestOf(q, l.domain))
 		if err != nil {
 			return err
 		}

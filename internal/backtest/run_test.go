@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/accesslog"
 	_ "github.com/penstock-io/penstock/internal/fixedseed"
+	"github.com/penstock-io/penstock/internal/simulator/replay"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -30,7 +31,7 @@ func compile(t testing.TB, text string) *rules.Snapshot {
 	return s
 }
 
-func newStore() (Store, error) { return memstore.New(memstore.Options{}) }
+func newStore() (replay.Store, error) { return memstore.New(memstore.Options{}) }
 
 func open(t testing.TB, text string, o accesslog.Options) *accesslog.Log {
 	t.Helper()
@@ -159,47 +160,11 @@ func TestBacktestIsTheEngine(t *testing.T) {
 	})
 }
 
-// countingStore is a store that records the most keys it held at once.
-type countingStore struct {
-	Store
-	most int64
-}
-
-func (c *countingStore) Size(ctx context.Context) (int64, error) {
-	n, err := c.Store.Size(ctx)
-	c.most = max(c.most, n)
-	return n, err
-}
-
-// A replay of very many keys holds only the live ones.
-func TestMemoryIsOfLiveKeys(t *testing.T) {
-	inner, err := newStore()
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := &countingStore{Store: inner}
-	r, err := NewReplay(ReplayOptions{Rules: compile(t, `rules: [{name: a, key: [ip], limits: [3/1s]}]`), Store: store})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range 400_000 { // 1,000 a second, each of another key
-		q := accesslog.Request{At: start.Add(time.Duration(i) * time.Millisecond), Attributes: []penstock.Attribute{{Name: "ip", Value: fmt.Sprint(i)}}}
-		if _, err := r.Decide(t.Context(), &q); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if store.most == 0 || store.most > 4*expireEvery {
-		t.Errorf("%d keys at once of 400,000, of which about 2,000 live", store.most)
-	}
-}
-
 func TestConcurrencyNeedsDurations(t *testing.T) {
 	snapshot := compile(t, `rules: [{name: a, key: [], limits: [{concurrent: 2, ttl: 1m}]}]`)
 	log := open(t, `{"time":1794820321.5,"path":"/a"}`+"\n", accesslog.Options{Attributes: Attributes(snapshot, "")})
 	_, err := Run(t.Context(), log, Options{Documents: []Document{{"a", snapshot}}, NewStore: newStore})
-	if !errors.Is(err, ErrNoDuration) {
+	if !errors.Is(err, replay.ErrNoDuration) {
 		t.Error(err)
 	}
 }

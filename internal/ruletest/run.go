@@ -19,7 +19,8 @@ import (
 
 // Options configure a test run.
 type Options struct {
-	Rules *rules.Snapshot
+	Rules        *rules.Snapshot
+	Entitlements rules.Entitlements // numbers of limits that rules take from a table; nil: none
 
 	NewStore func() (Store, error) // an empty one
 
@@ -68,6 +69,8 @@ func (f *Fixture) runTest(ctx context.Context, index int, o Options) (Result, er
 		Rules:   engine.Fixed(o.Rules),
 		Now:     func() penstock.Instant { return r.now },
 		Observe: r.observe,
+
+		Entitlements: o.Entitlements,
 	})
 	if err != nil {
 		return r.result, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-io/penstock/internal/accesslog"
 	"github.com/penstock-io/penstock/internal/backtest"
+	"github.com/penstock-io/penstock/internal/simulator/replay"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -66,7 +67,7 @@ func TestReplayLog(t *testing.T) {
 	defer log.Close()
 	report, err := backtest.Run(t.Context(), log, backtest.Options{
 		Documents: []backtest.Document{{Rules: snapshot}},
-		NewStore:  func() (backtest.Store, error) { return memstore.New(memstore.Options{}) },
+		NewStore:  func() (replay.Store, error) { return memstore.New(memstore.Options{}) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/accesslog"
 	"github.com/penstock-io/penstock/internal/backtest"
+	"github.com/penstock-io/penstock/internal/simulator/replay"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 	HoldOut   float64 // share of the log's time, at its end, that is used only to check the limit
 
 	Open     func(wanted []accesslog.Attribute) (*accesslog.Log, error) // opens the log from its beginning: it is read several times
-	NewStore func() (backtest.Store, error)
+	NewStore func() (replay.Store, error)
 	Progress func(pass int, log *accesslog.Log, requests int64) // may be nil
 }
 
@@ -337,11 +338,11 @@ func (r *Result) run(ctx context.Context, limits []limitTerms, whole bool) (fitt
 	}
 	parts := [2]*tallies{newTallies(len(limits)), newTallies(len(limits))}
 	part := parts[0]
-	replay, err := backtest.NewReplay(backtest.ReplayOptions{Rules: snapshot, Store: store, Observe: func(ob *engine.Observation) { part.observe(ob) }})
+	run, err := replay.New(replay.Options{Rules: snapshot, Store: store, Observe: func(ob *engine.Observation) { part.observe(ob) }})
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
-	defer replay.Close()
+	defer run.Close()
 	r.Passes++
 	var progress func(int64)
 	if o.Progress != nil {
@@ -353,7 +354,7 @@ func (r *Result) run(ctx context.Context, limits []limitTerms, whole bool) (fitt
 				return backtest.ErrStop
 			}
 		}
-		_, err := replay.Decide(ctx, q)
+		_, err := run.Decide(ctx, backtest.RequestOf(q, ""))
 		return err
 	})
 	if err != nil {

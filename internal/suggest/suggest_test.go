@@ -16,11 +16,12 @@ import (
 	"github.com/penstock-io/penstock/internal/accesslog"
 	"github.com/penstock-io/penstock/internal/backtest"
 	_ "github.com/penstock-io/penstock/internal/fixedseed"
+	"github.com/penstock-io/penstock/internal/simulator/replay"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
 )
 
-func newStore() (backtest.Store, error) { return memstore.New(memstore.Options{}) }
+func newStore() (replay.Store, error) { return memstore.New(memstore.Options{}) }
 
 func opener(path string) func([]accesslog.Attribute) (*accesslog.Log, error) {
 	return func(wanted []accesslog.Attribute) (*accesslog.Log, error) {

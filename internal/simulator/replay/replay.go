@@ -1,7 +1,9 @@
-package backtest
+// Package replay decides requests at the times at which they arrived, by the same engine as a node, on a store of its
+// own. Permits and reservations end when the requests did, and limits have the numbers of the entitlements table. It is
+// separate so that everything that tries rules on past requests gives the same answer.
+package replay
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -10,9 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/engine"
-	"github.com/penstock-io/penstock/internal/accesslog"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
 )
@@ -26,15 +26,25 @@ type Store interface {
 	Size(ctx context.Context) (int64, error)
 }
 
+// A Request is what happened.
+type Request struct {
+	At         time.Time     // when it arrived
+	Took       time.Duration // negative: unknown
+	Status     int           // of the response; 0: unknown
+	Domain     string
+	Attributes []penstock.Attribute
+	Cost       int64
+}
+
 // A Replay decides requests at the times at which they arrived. They must come in that order.
 type Replay struct {
-	engine  *engine.Engine
-	store   Store
-	now     penstock.Instant
-	domain  string
-	running permitEnds
-	call    penstock.Call
-	verdict penstock.Verdict
+	engine     *engine.Engine
+	store      Store
+	endsAtOnce bool
+	now        penstock.Instant
+	running    permitEnds
+	call       penstock.Call
+	verdict    penstock.Verdict
 
 	since int64 // requests since the last check for Expire
 	keys  int64 // that were left when it last ran
@@ -43,18 +53,21 @@ type Replay struct {
 // expireEvery is the number of requests between two checks of the store's size.
 const expireEvery = 1 << 14
 
-// ReplayOptions configure a replay.
-type ReplayOptions struct {
+// Options configure a replay.
+type Options struct {
 	Rules        *rules.Snapshot
-	Store        Store // empty; the replay closes it
-	Domain       string
+	Store        Store                     // empty; the replay closes it
 	Entitlements rules.Entitlements        // numbers of limits that rules take from a table; nil: none
 	Observe      func(*engine.Observation) // receives every decision; may be nil
+
+	// EndsAtOnce says that a request whose duration is unknown ends as soon as it is decided. Otherwise it is an error
+	// if a rule limits concurrency.
+	EndsAtOnce bool
 }
 
-// NewReplay returns a replay.
-func NewReplay(o ReplayOptions) (*Replay, error) {
-	r := &Replay{store: o.Store, domain: o.Domain}
+// New returns a replay.
+func New(o Options) (*Replay, error) {
+	r := &Replay{store: o.Store, endsAtOnce: o.EndsAtOnce}
 	var err error
 	r.engine, err = engine.New(engine.Options{
 		Store: o.Store, Rules: engine.Fixed(o.Rules), Entitlements: o.Entitlements, Observe: o.Observe,
@@ -66,24 +79,24 @@ func NewReplay(o ReplayOptions) (*Replay, error) {
 // Close closes the store.
 func (r *Replay) Close() error { return r.store.Close() }
 
-// ErrNoDuration means that a rule limits concurrency but the log does not contain durations.
+// ErrNoDuration means that a rule limits concurrency but the requests do not have durations.
 var ErrNoDuration = errors.New("a rule limits concurrency, and the log does not say how long requests take; name the field with --field duration=NAME")
 
 // Decide decides a request. The verdict is valid until the next call.
-func (r *Replay) Decide(ctx context.Context, q *accesslog.Request) (*penstock.Verdict, error) {
+func (r *Replay) Decide(ctx context.Context, q *Request) (*penstock.Verdict, error) {
 	at := penstock.InstantOf(q.At)
 	if err := r.end(ctx, at); err != nil {
 		return nil, err
 	}
 	r.now = at
-	r.call = penstock.Call{Domain: r.domain, Attributes: q.Attributes, Cost: max(1, q.Cost), MaxDelay: penstock.AnyDelay}
+	r.call = penstock.Call{Domain: q.Domain, Attributes: q.Attributes, Cost: max(1, q.Cost), MaxDelay: penstock.AnyDelay}
 	r.verdict.Reset()
 	err := r.engine.Decide(ctx, &r.call, &r.verdict)
 	if err != nil && !errors.Is(err, penstock.ErrInvalid) {
 		return nil, fmt.Errorf("replay the request of %v: %w", q.At, err)
 	}
 	if r.verdict.Reservation != "" {
-		if q.Took < 0 && !r.verdict.SettleEarly {
+		if q.Took < 0 && !r.verdict.SettleEarly && !r.endsAtOnce {
 			return nil, ErrNoDuration
 		}
 		took := max(0, q.Took)
@@ -139,44 +152,4 @@ func (e *permitEnds) Pop() any {
 	last := (*e)[len(*e)-1]
 	*e = (*e)[:len(*e)-1]
 	return last
-}
-
-// Attributes returns the attributes that rules read from requests. Rules match methods and paths without naming
-// them as attributes.
-func Attributes(s *rules.Snapshot, domain string) []accesslog.Attribute {
-	all := []accesslog.Attribute{{Name: "method"}, {Name: "path"}}
-	_ = s.CheckAttributes(cmp.Or(domain, penstock.DefaultDomain), func(attribute string, from *attribute.Source) error {
-		if attribute != "method" && attribute != "path" {
-			all = append(all, accesslog.Attribute{Name: attribute, From: from})
-		}
-		return nil
-	})
-	return all
-}
-
-// CheckAttributes reports rules that read an attribute which the log cannot have, because they would seem to deny
-// nothing. It skips attributes that are not read from the log.
-func CheckAttributes(s *rules.Snapshot, domain string, log *accesslog.Log) error {
-	stats := log.Stats()
-	return s.CheckAttributes(cmp.Or(domain, penstock.DefaultDomain), func(attribute string, from *attribute.Source) error {
-		missing, asked := stats.Missing[attribute]
-		if !asked {
-			return nil
-		}
-		if err := log.CheckAttribute(accesslog.Attribute{Name: attribute, From: from}); err != nil {
-			return fmt.Errorf("%w; or continue without it with --without %s", err, attribute)
-		}
-		if missing == stats.Requests && missing > 0 {
-			return fmt.Errorf("none of %d requests has the attribute %q; say where the log has it with --field %s=NAME, or continue without it with --without %[3]s", missing, attribute, attribute)
-		}
-		return nil
-	})
-}
-
-// span rounds a duration for people.
-func span(d time.Duration) time.Duration {
-	if d > time.Minute {
-		return d.Round(time.Second)
-	}
-	return d.Round(time.Millisecond)
 }
