@@ -60,6 +60,24 @@ func TestSample(t *testing.T) {
 	}
 }
 
+func TestSuite(t *testing.T) {
+	t.Chdir("testdata/sample")
+	o, err := parseFlags([]string{"-once", "-busy", "1", "-timeout", "7m", "-state", t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for result, want := range map[string]error{"passed": nil, "failed": errFailed} {
+		t.Setenv("SAMPLE_RESULT", result)
+		if err := run(t.Context(), o); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", result, err, want)
+		}
+		log, err := os.ReadFile(filepath.Join(o.stateDir, "suite.log"))
+		if err != nil || !strings.HasPrefix(string(log), "flags: -count=1 -timeout 7m0s\n") {
+			t.Errorf("log %q, %v", log, err)
+		}
+	}
+}
+
 func order(t *testing.T, o *options) string {
 	t.Helper()
 	packages, err := listPackages(t.Context(), o)

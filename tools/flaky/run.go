@@ -66,7 +66,9 @@ func (p *testPackage) complete(ctx context.Context, o *options) ([]packageRun, e
 	buildFlags, testFlags := splitFlags(o.flags)
 	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-c", "-o", binary, "-ldflags=-buildid="}, buildFlags, []string{"."})...)
 	build.Dir = p.Dir
-	if output, err := build.CombinedOutput(); err != nil {
+	if output, err := build.CombinedOutput(); ctx.Err() != nil {
+		return nil, ctx.Err()
+	} else if err != nil {
 		return nil, fmt.Errorf("build: %w\n%s", err, output)
 	}
 	data, err := os.ReadFile(binary)
