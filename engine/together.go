@@ -59,8 +59,8 @@ type atomicBatch struct {
 	denied  bool // one of them is denied without the store
 
 	tooCostly *rules.Rule // the sum of what it charges one client is above what any limit can hold
-	turn    storage.BatchItem
-	ends    []int // of the decisions of the ticket's groups
+	turn      storage.BatchItem
+	ends      []int // of the decisions of the ticket's groups
 }
 
 // A member is one request of a party.
