@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/internal/strictdoc"
+	"github.com/penstock-io/penstock/internal/urlform"
 	"github.com/penstock-io/penstock/rules/internal/expr"
 	"github.com/penstock-io/penstock/rules/internal/index"
 	"github.com/penstock-io/penstock/rules/internal/pattern"
@@ -90,6 +91,8 @@ type compiler struct {
 
 	unknownMethods int
 
+	quiet bool // nothing is reported
+
 	attributes []string // result of attributeNames; made when first needed
 
 	// Values that many rules share are kept once.
@@ -134,6 +137,9 @@ func (c *compiler) fail(at path, complaint *valueProblem) { c.report(Mistake, at
 func (c *compiler) warn(at path, complaint *valueProblem) { c.report(Warning, at, complaint) }
 
 func (c *compiler) report(severity Severity, at path, complaint *valueProblem) {
+	if c.quiet {
+		return
+	}
 	n := c.source.find(at)
 	c.add(severity, at, c.source.within(n, complaint.offset), complaint)
 }
@@ -164,8 +170,8 @@ func (c *compiler) snapshot() *Snapshot {
 		s.Rules = append(s.Rules, r)
 		s.byNumber[r.Subjects.Number()] = r
 	}
-	s.allow = c.list(c.doc.Lists.Allow, path{"lists", "allow"})
-	s.deny = c.list(c.doc.Lists.Deny, path{"lists", "deny"})
+	s.allow = c.list(c.doc.Lists.Allow, path{"lists", "allow"}, 0)
+	s.deny = c.list(c.doc.Lists.Deny, path{"lists", "deny"}, c.ignored(nil))
 	if c.mistakes == 0 && c.stopped == nil {
 		s.index = index.Build(items, s.allow, s.deny, c.work)
 		for _, r := range s.bodies.build(s, c.work) {
@@ -181,9 +187,9 @@ var (
 	methodName = regexp.MustCompile(`^[A-Z][A-Z_-]{0,31}$`)
 )
 
-func (c *compiler) list(entries []Patterns, at path) []index.Conditions {
+func (c *compiler) list(entries []Patterns, at path, ignore urlform.Ignore) []index.Conditions {
 	list := make([]index.Conditions, 0, len(entries))
-	everyPath := pattern.Path{Ignore: c.ignored(nil)}
+	everyPath := pattern.Path{Ignore: ignore}
 	for i := 0; i < len(entries) && c.goOn(); i++ {
 		entry, at := entries[i], at.with(i)
 		if len(entry) == 0 && c.isValid(at) {
@@ -219,9 +225,6 @@ func (c *compiler) rule(i int, r *Rule, item *index.Item) {
 	r.Cost = c.cost(t.Cost, t.CountDenied, at.with("cost"), item.Path)
 	r.Penalty = c.penalty(t, at)
 	r.Outcome = c.outcome(t, at)
-	if r.Penalty != nil && t.Mode != Off {
-		c.spellings(item.Path, t, at.with("match", "path"))
-	}
 	if t.Dedup != nil {
 		r.DedupAttribute = t.Dedup.Attribute
 		c.needs(t.Dedup.Attribute, at.with("dedup", "attribute"), item.Path)

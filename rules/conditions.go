@@ -34,7 +34,7 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *index.Item, ignore url
 	}
 	names := k.Path
 	if of != nil {
-		names = of.Path
+		names = pattern.Path{Text: of.Path.Text, Ignore: ignore}
 	}
 	k.Attributes = c.patterns(m.Attributes, at, names, k.Domain)
 	k.When = c.aboutRequest(m.When, at.with("when"), names, (*expr.Language).Compile)
@@ -136,7 +136,11 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *index.Item, own *compi
 	for i := 0; i < len(t.Overrides) && c.goOn(); i++ {
 		o, at := &t.Overrides[i], at.with("overrides", i)
 		item := &rule.Overrides[i]
-		*item = index.Item{Conditions: c.conditions(&o.Match, at.with("match"), rule, rule.Path.Ignore), Expires: endOf(o.ExpiresAt)}
+		ignore := rule.Path.Ignore
+		if c.loosens(o, t, own) {
+			ignore = 0 // a client must not get more by spelling a path in another way
+		}
+		*item = index.Item{Conditions: c.conditions(&o.Match, at.with("match"), rule, ignore), Expires: endOf(o.ExpiresAt)}
 		made := Override{Unlimited: o.Limits.Unlimited, Expires: o.ExpiresAt, item: item, onError: o.Match.OnError}
 		c.expiry(o.ExpiresAt, at, "the override")
 		if c.isValid(at.with("match")) && c.isValid(path{"rules", at[1], "match"}) {
@@ -168,6 +172,26 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *index.Item, own *compi
 		out = append(out, made)
 	}
 	return out
+}
+
+// loosens reports whether an override may allow more than its rule, or differently. It is false for limits that are
+// invalid, which are reported elsewhere.
+func (c *compiler) loosens(o *OverrideTerms, t *RuleTerms, own *compiledLimits) bool {
+	if o.Limits.Unlimited || own.numbered != nil {
+		return true
+	}
+	quiet := *c
+	quiet.quiet = true
+	var limits []penstock.Limit
+	for i := range o.Limits.Limits {
+		limit, ok := quiet.limit(&o.Limits.Limits[i], path{})
+		if !ok {
+			return false
+		}
+		c.copySettings(&limit, t)
+		limits = append(limits, limit)
+	}
+	return !noLooser(limits, own.compiled)
 }
 
 // hidden warns about an override that never applies because an earlier one always does.
@@ -214,7 +238,7 @@ func disjoint(a, b *index.Conditions) string {
 	for i := range a.Attributes {
 		for k := range b.Attributes {
 			x, y := &a.Attributes[i], &b.Attributes[k]
-			if x.Name == y.Name && patternsDisjoint(x.Patterns, y.Patterns) {
+			if x.Name == y.Name && (x.Name != "path" || a.Path.Ignore == b.Path.Ignore) && patternsDisjoint(x.Patterns, y.Patterns) {
 				return "the rule is for " + x.Name + " " + x.Wanted()
 			}
 		}
@@ -236,6 +260,8 @@ func pathsDisjoint(a, b pattern.Path) bool {
 	switch {
 	case a.Text == "" || b.Text == "":
 		return false
+	case a.Ignore != b.Ignore: // b is that of an override, which ignores nothing
+		return !strings.Contains(b.Text, "{") && !a.Fits(a.Ignore.Path(b.Text))
 	case !strings.Contains(a.Text, "{"):
 		return !b.Fits(a.Text)
 	case !strings.Contains(b.Text, "{"):

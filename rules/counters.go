@@ -18,6 +18,9 @@ import (
 // the conditions of the rule.
 func sharesCounters(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {
 	k := keyReader{rule, key}
+	if override.Path.Ignore != rule.Path.Ignore && override.ReadsPath() {
+		return false // one key may be of several paths
+	}
 	if len(override.Methods) > 0 && !k.determines("method") || !k.tellsPath(override.Path) {
 		return false
 	}

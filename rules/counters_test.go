@@ -96,6 +96,7 @@ func countedRule(t testing.TB, match, key string, overrides ...string) *Rule {
 		overrides[i] = "{match: " + o + ", limits: [{rate: 6000/1m, algorithm: token_bucket}, {rate: 7/day, algorithm: fixed_window}]}"
 	}
 	return snapshotOf(t, fmt.Sprintf(`
+path_matching: exact
 attributes: {user: {header: X-User}, plan: {header: X-Plan}}
 rules:
   - {name: r, %skey: %s, dedup: {ttl: 1m}, limits: [{rate: 10/1m, algorithm: token_bucket}, {rate: 5/day, algorithm: fixed_window}], overrides: [%s]}
@@ -294,9 +295,9 @@ func TestSharedCountersNotices(t *testing.T) {
 			return sharesCounters(rule, key, override)
 		},
 		"ignores missing slashes": func(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {
-			changed := *rule
-			changed.Path.Ignore = 0
-			return sharesCounters(&changed, key, override)
+			changed, other := *rule, *override
+			changed.Path.Ignore, other.Path.Ignore = 0, 0
+			return sharesCounters(&changed, key, &other)
 		},
 		"knows every wildcard": func(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {
 			for _, name := range rule.Path.Wildcards() {

@@ -17,7 +17,7 @@ import (
 type Document struct {
 	Attributes map[string]Source `rules:"attributes" max:"256" doc:"Where the attributes of an HTTP request come from, by name. ip, method, host and path always exist."`
 
-	PathMatching PathTerms `rules:"path_matching" doc:"Which differences between paths rules and lists ignore. Set what the servers behind Penstock ignore."`
+	PathMatching PathMatching `rules:"path_matching" doc:"Which spellings of a path are one path for rules that limit, and for the deny list: as the servers behind Penstock read them. loose: all that any of these servers reads as one; it is the default. What loosens limits matches exactly: the allow list, and overrides with higher limits or none."`
 
 	Rules []RuleTerms `rules:"rules,required" as:"rules: []" max:"1000000" doc:"The rules. All that match a request apply, together or not at all."`
 	Lists Lists       `rules:"lists" doc:"Requests that are never limited, and requests that are always denied. Lists are checked before rules."`
@@ -45,7 +45,7 @@ type RuleTerms struct {
 	Name  string     `rules:"name,required" as:"name: search-per-user" max:"63" doc:"The name of the rule. It is the policy name in headers, metrics and logs: lower-case letters, digits, '.', '_' and '-'."`
 	Match MatchTerms `rules:"match" doc:"Which requests the rule is for. All conditions must hold; without conditions the rule is for every request of the default domain."`
 
-	PathMatching PathTerms `rules:"path_matching" doc:"Which differences between paths the rule ignores in match, overrides, when and key. What is not given is as the document says."`
+	PathMatching PathMatching `rules:"path_matching" doc:"Which spellings of a path are one path for the rule, instead of what the document says."`
 
 	Key    []KeyPart    `rules:"key,required" as:"key: [user], or [] for one counter for all" max:"16" doc:"What clients are told apart by: attributes, and wildcards of the path. [] is one counter for all requests. A request that lacks an attribute of the key does not match; user? counts a missing one as empty. ip/48 counts by that network of an IPv6 address, and by the whole of an IPv4 address."`
 	Limits []LimitTerms `rules:"limits" as:"limits: [100/1m]" min:"1" max:"16" doc:"The limits. A request passes if all of them allow it, and is charged to all or to none."`
@@ -79,14 +79,6 @@ type MatchTerms struct {
 	Attributes Patterns `rules:"attributes" max:"64" doc:"Values of attributes, one or several each. * stands for any characters; addresses can be networks. {plan: gold} directly in the match is short for attributes: {plan: gold}."`
 	When       string   `rules:"when" max:"4096" doc:"An expression in CEL over the attributes and the wildcards of the rule's path. A missing attribute is an empty string."`
 	OnError    OnError  `rules:"on_error" doc:"What happens if when cannot be evaluated for a request. match: the rule applies, and an override does if its limits are no looser than the rule's; skip: it does not apply; deny: the request is denied. match if not given."`
-}
-
-// PathTerms say which differences between paths are ignored. A field that is not set takes the document's
-// setting, and is otherwise false.
-type PathTerms struct {
-	IgnoreCase             *bool `rules:"ignore_case" doc:"/Login is /login."`
-	IgnoreTrailingSlash    *bool `rules:"ignore_trailing_slash" doc:"/login/ is /login."`
-	IgnoreMatrixParameters *bool `rules:"ignore_matrix_parameters" doc:"/login;x=1 is /login."`
 }
 
 // Patterns map attributes to patterns. One matching value is enough.
@@ -192,6 +184,20 @@ const (
 	ErrorMatches OnError = iota // the rule applies; an override does if it cannot loosen the limits
 	ErrorSkips
 	ErrorDenies
+)
+
+// PathMatching says which spellings of a path are one path.
+type PathMatching uint8
+
+const (
+	PathsUnset PathMatching = iota // as the document says, which is LoosePaths if it says nothing
+	LoosePaths                     // all differences that servers ignore
+	ExactPaths
+	ExpressPaths // as these servers do by default
+	RailsPaths
+	SpringPaths
+	NginxPaths
+	GoPaths // net/http.ServeMux
 )
 
 // Consistency says how often a node asks the store.

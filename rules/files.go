@@ -153,7 +153,7 @@ func (j *joinedFiles) join(whole, more *node, at path) {
 		case have == nil:
 			item.Items = slices.Clip(item.Items)
 			whole.Items = append(whole.Items, item)
-		case len(at) == 1 || at[0] == "lists":
+		case len(at) == 1 && item.Kind != strictdoc.Scalar || at[0] == "lists":
 			j.join(have, &item, at)
 		case j.partOf(have.KeyAt.Line) != j.partOf(item.KeyAt.Line):
 			j.add(Mistake, at, item.KeyAt, complain("%.64s is given twice", item.Key).suggest("the first is at %v", j.place(have.KeyAt)))

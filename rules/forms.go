@@ -99,6 +99,7 @@ var (
 	onErrorNames     = []string{"match", "skip", "deny"}
 	consistencyNames = []string{"exact", "leased"}
 	failureNames     = []string{"local", "divided", "allow", "deny"}
+	pathNames        = []string{"", "loose", "exact", "express", "rails", "spring", "nginx", "go"}
 )
 
 func (m Mode) String() string        { return enum.Name(modeNames, m, "Mode") }
@@ -145,6 +146,8 @@ func namesOf(t reflect.Type) []string {
 		return namesFrom(attribute.DenyUnreadable, attribute.DefaultUnreadable)
 	case reflect.TypeFor[Mode]():
 		return modeNames
+	case reflect.TypeFor[PathMatching]():
+		return pathNames[1:]
 	case reflect.TypeFor[OnError]():
 		return onErrorNames
 	case reflect.TypeFor[Consistency]():

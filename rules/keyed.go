@@ -78,8 +78,10 @@ func (c *RuleExplanation) fill(x *index.Index, call *penstock.Call, v *index.Val
 
 // override applies the first override that holds.
 func (c *RuleExplanation) override(now penstock.Instant, v *index.Values) {
+	defer v.ConsiderOverride(nil)
 	for i := range c.Rule.Overrides {
 		o := &c.Rule.Overrides[i]
+		v.ConsiderOverride(o.item)
 		if expired(o.Expires, now) {
 			continue
 		}

@@ -3,7 +3,7 @@ package rules
 // referenceExamples are the examples of docs/reference/rules-reference.md, by field.
 var referenceExamples = map[string]string{
 	"attributes":    "attributes:\n  user: {header: X-User-ID}\n  plan: {claim: plan}\n",
-	"path_matching": "path_matching: {ignore_case: true, ignore_trailing_slash: true}\n",
+	"path_matching": "path_matching: express\n",
 	"rules":         "rules:\n  - name: search\n    key: [ip]\n    limits: [100/1m]\n",
 	"lists":         "lists:\n  allow: [{ip: 192.0.2.0/24}]\n  deny: [{ip: 198.51.100.7}]\n",
 
@@ -19,7 +19,7 @@ var referenceExamples = map[string]string{
 
 	"rules[].name":                      "name: search-per-user",
 	"rules[].match":                     "match: {method: GET, path: \"/search/{rest...}\", plan: [free, trial]}",
-	"rules[].path_matching":             "match: {path: /login}\npath_matching: {ignore_case: true}",
+	"rules[].path_matching":             "match: {path: /login}\npath_matching: exact",
 	"rules[].key":                       "key: [user, plan?, ip/64]",
 	"rules[].limits":                    "limits:\n  - 100/1m\n  - {rate: 10/s, burst: 20, algorithm: token_bucket}",
 	"rules[].requests_per_minute":       "requests_per_minute: 10\nrequests_per_hour: 100",
@@ -47,10 +47,6 @@ var referenceExamples = map[string]string{
 	"rules[].match.attributes": "match:\n  attributes: {plan: [free, \"trial-*\"], ip: 10.0.0.0/8}",
 	"rules[].match.when":       "match: {when: 'user != \"\" && !path.endsWith(\"/health\")'}",
 	"rules[].match.on_error":   "match: {when: int(tokens) > 1000, on_error: deny}",
-
-	"rules[].path_matching.ignore_case":              "match: {path: /login}\npath_matching: {ignore_case: true}",
-	"rules[].path_matching.ignore_trailing_slash":    "match: {path: /login}\npath_matching: {ignore_trailing_slash: true}",
-	"rules[].path_matching.ignore_matrix_parameters": "match: {path: /login}\npath_matching: {ignore_matrix_parameters: true}",
 
 	"rules[].limits[].rate":       "limits:\n  - {rate: 100/1m}",
 	"rules[].limits[].algorithm":  "limits:\n  - {rate: 1000/1h, algorithm: sliding_window_log}",

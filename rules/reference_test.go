@@ -29,7 +29,6 @@ var sections = []section{
 	{"Attribute", "An attribute has one source.", reflect.TypeFor[Source](), path{"attributes", "user"}, "attributes.NAME"},
 	{"Rule", "The fields of a rule.", reflect.TypeFor[RuleTerms](), path{"rules", 0}, "rules[]"},
 	{"Match", "Conditions of a rule or of an override. All must hold.", reflect.TypeFor[MatchTerms](), path{"rules", 0, "match"}, "rules[].match"},
-	{"Path matching", "Differences between paths, for the document or for one rule. See [path matching](../explanation/path-matching.md).", reflect.TypeFor[PathTerms](), path{"rules", 0, "path_matching"}, "rules[].path_matching"},
 	{"Limit", "A limit is a rate alone, such as `100/1m`, or a mapping. See [which algorithm](../explanation/algorithms.md).", reflect.TypeFor[LimitTerms](), path{"rules", 0, "limits", 0}, "rules[].limits[]"},
 	{"Cost", "A cost is a number, or a mapping with one of `attribute`, `response_header`, `response_bytes` and `response_json`, or `estimate` alone or beside one of the last three.", reflect.TypeFor[CostTerms](), path{"rules", 0, "cost"}, "rules[].cost"},
 	{"Dedup", "How duplicates are recognised. See [duplicates](../explanation/around-a-charge.md#duplicates).", reflect.TypeFor[DedupTerms](), path{"rules", 0, "dedup"}, "rules[].dedup"},

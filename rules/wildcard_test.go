@@ -14,6 +14,7 @@ import (
 )
 
 const wildcardRules = `
+path_matching: exact
 rules:
   - {name: per-id, key: [id], limits: [10/1m], match: {path: "/users/{id}/{rest...}"}, overrides: [
       {match: {path: "/users/{who}/admin"}, limits: [1/1m]},

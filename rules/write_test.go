@@ -100,6 +100,8 @@ func draw(t *rapid.T, v reflect.Value, f field) {
 		*to = attribute.OnUnreadable(rapid.IntRange(0, 1).Draw(t, "on_unreadable"))
 	case *Mode:
 		*to = Mode(rapid.IntRange(0, 2).Draw(t, "mode"))
+	case *PathMatching:
+		*to = PathMatching(rapid.IntRange(1, 7).Draw(t, "path_matching"))
 	case *OnError:
 		*to = OnError(rapid.IntRange(0, 2).Draw(t, "on_error"))
 	case *Consistency:

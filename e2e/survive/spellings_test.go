@@ -12,11 +12,10 @@ import (
 )
 
 const loginRules = `
-path_matching: {ignore_case: true, ignore_trailing_slash: true, ignore_matrix_parameters: true}
 rules:
   - {name: login, match: {method: POST, path: /login}, key: [path], ` + counted + `}
   - {name: exact, match: {method: POST, path: /login}, key: [path], ` + counted + `,
-     path_matching: {ignore_case: false, ignore_trailing_slash: false, ignore_matrix_parameters: false}}
+     path_matching: exact}
 `
 
 // loginSpellings are ways to write /login that some servers accept. exactly says which of them every

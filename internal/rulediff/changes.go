@@ -37,14 +37,14 @@ const (
 // facts are the contents of documents in a form to compare. Values are as they are written.
 type facts struct {
 	Attributes map[string]json.RawMessage
-	Paths      map[string]json.RawMessage `json:"path_matching"`
+	Paths      json.RawMessage `json:"path_matching"`
 	Rules      []map[string]json.RawMessage
 	Lists      struct{ Allow, Deny []json.RawMessage }
 }
 
 // factsOf parses files that are one set of rules. An error is of type [rules.Problems].
 func factsOf(files []rules.File) (*facts, error) {
-	all := &facts{Attributes: map[string]json.RawMessage{}, Paths: map[string]json.RawMessage{}}
+	all := &facts{Attributes: map[string]json.RawMessage{}}
 	for _, file := range files {
 		doc, err := rules.Parse(file.Name, file.Data)
 		if err != nil && len(files) == 1 { // one of several may have no rules
@@ -55,7 +55,9 @@ func factsOf(files []rules.File) (*facts, error) {
 			return nil, fmt.Errorf("compare %s: %w", file.Name, err)
 		}
 		maps.Copy(all.Attributes, one.Attributes)
-		maps.Copy(all.Paths, one.Paths)
+		if one.Paths != nil {
+			all.Paths = one.Paths
+		}
 		all.Rules = append(all.Rules, one.Rules...)
 		all.Lists.Allow = append(all.Lists.Allow, one.Lists.Allow...)
 		all.Lists.Deny = append(all.Lists.Deny, one.Lists.Deny...)
@@ -71,7 +73,7 @@ func changesOf(from, to *facts) []Change {
 			changes = append(changes, c)
 		}
 	}
-	if c, ok := changedFields("path_matching", "", from.Paths, to.Paths); ok {
+	if c, ok := changedFields("path_matching", "", servers(from.Paths), servers(to.Paths)); ok {
 		changes = append(changes, c)
 	}
 	changes = append(changes, changedList("allow", from.Lists.Allow, to.Lists.Allow)...)
@@ -145,6 +147,11 @@ func merged(a, b map[string]json.RawMessage) map[string]json.RawMessage {
 }
 
 // wrap returns a map with value as its one field, or nil for nil.
+// servers is wrap for path_matching, which no document lacks: its default has no name here.
+func servers(value json.RawMessage) map[string]json.RawMessage {
+	return map[string]json.RawMessage{"servers": value}
+}
+
 func wrap(value json.RawMessage) map[string]json.RawMessage {
 	if value == nil {
 		return nil

@@ -29,7 +29,7 @@ func TestDiff(t *testing.T) {
 		"a rule less":    {strings.Replace(before, "  - {name: b, key: [user], limits: [1/1m]}\n", "", 1), []string{"remove rule b"}},
 		"a rule more":    {strings.Replace(before, "lists", "  - {name: c, key: [], limits: [1/1m]}\nlists", 1), []string{"add rule c"}},
 		"an attribute":   {strings.Replace(before, "X-User", "X-Name", 1), []string{"change attribute user from {header: X-User} {header: X-Name}"}},
-		"path matching":  {"path_matching: {ignore_case: true}\n" + before, []string{"change path_matching  ignore_case  true"}},
+		"path matching":  {"path_matching: express\n" + before, []string{"change path_matching  servers  express"}},
 		"another denied": {strings.Replace(before, "{user: x}", "{user: y}", 1), []string{"add deny ", "remove deny "}},
 	} {
 		d, err := rulediff.Of(t.Context(), fileOf("old", before), fileOf("new", test.after))

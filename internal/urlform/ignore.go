@@ -17,7 +17,27 @@ const (
 	TrailingSlash
 	// MatrixParameters ignores parameters: /login;x=1 is /login, and /a/..;x/login is /login.
 	MatrixParameters
+
+	// Loose ignores all differences that common servers ignore.
+	Loose = Case | TrailingSlash | MatrixParameters
 )
+
+// In returns the differences that would be ignored in a path, which must be in the form that [Path] returns. It may
+// also return Case for a path without capitals. Nearly all paths have none.
+func In(path string) (all Ignore) {
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c >= utf8.RuneSelf || c >= 'A' && c <= 'Z':
+			all |= Case
+		case c == ';':
+			all |= MatrixParameters
+		}
+	}
+	if len(path) > 1 && path[len(path)-1] == '/' {
+		all |= TrailingSlash
+	}
+	return all
+}
 
 // Path returns a path without the ignored differences. The path must be in the form that [Path] returns. A path
 // without such differences is returned unchanged.

@@ -18,7 +18,16 @@ type Conditions struct {
 
 	SkipOnError bool // the conditions do not hold if When fails
 
-	pathSlot int // slot of the request's path in the form that the pattern compares; set by Build
+	// Slots of the request's path, set by Build: in the form that the pattern compares; in the one that the wildcards
+	// of a key are taken from, which keeps case; and in the one that overrides take wildcards from that ignore nothing,
+	// which also keeps a trailing slash. All of them have the same segments.
+	pathSlot, wildcardSlot, exactSlot int
+}
+
+// ReadsPath reports whether the conditions depend on the path of a request.
+func (c *Conditions) ReadsPath() bool {
+	return c.Path.Text != "" || slices.ContainsFunc(c.Attributes, func(a Attribute) bool { return a.Name == "path" }) ||
+		c.When != nil && slices.Contains(c.When.Reads, "path")
 }
 
 // An Attribute holds if the attribute is present and one of the patterns matches its value.

@@ -15,7 +15,10 @@ func (x *Index) Values(call *penstock.Call) *Values {
 }
 
 // Consider makes item the current one: expressions and keys then see the path in its form, and its wildcards.
-func (v *Values) Consider(item *Item) { v.item = item }
+func (v *Values) Consider(item *Item) { v.item, v.over = item, nil }
+
+// ConsiderOverride makes an override of the current item the current one, or none.
+func (v *Values) ConsiderOverride(item *Item) { v.over = item }
 
 // SetDomain replaces the domain of the request.
 func (v *Values) SetDomain(name string) { v.values[domainSlot].text = name }
@@ -26,7 +29,7 @@ func (x *Index) KeyValue(part KeyPart, v *Values) (text string, there bool) {
 		if !v.item.PathHolds(v) {
 			return "", false
 		}
-		return w.Of(v.path().text), true
+		return w.Of(v.values[v.item.wildcardSlot].text), true
 	}
 	have := &v.values[x.slots.ofKey(part, v.item.Path.Ignore, nil)]
 	return have.text, have.there

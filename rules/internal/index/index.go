@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // An Item is the part of a rule or an override that decides which requests it applies to.
@@ -58,8 +59,8 @@ func Build(items []Item, allow, deny []Conditions, work func(steps int) bool) *I
 	b := treeBuilder{slots: x.slots, work: work}
 	for i := 0; i < len(items) && work(1); i++ {
 		r := &items[i]
-		overrides := x.overrides(r)
 		x.adopt(&r.Conditions)
+		overrides := x.overrides(r)
 		for i := range r.Key {
 			if _, ok := r.Path.Wildcard(r.Key[i].Name); !ok {
 				x.slots.ofKey(r.Key[i], r.Path.Ignore, x.texts)
@@ -97,6 +98,11 @@ func (t internedTexts) keep(text string) string {
 func (x *Index) adopt(c *Conditions) {
 	c.Domain, c.Path.Text = x.texts.keep(c.Domain), x.texts.keep(c.Path.Text)
 	c.pathSlot = x.slots.in("path", c.Path.Ignore)
+	c.wildcardSlot = c.pathSlot
+	if strings.Contains(c.Path.Text, "{") {
+		c.wildcardSlot = x.slots.in("path", c.Path.Ignore&^urlform.Case)
+	}
+	c.exactSlot = c.wildcardSlot
 	c.Methods = slices.Clone(c.Methods) // may belong to the document
 	for i := range c.Methods {
 		c.Methods[i] = x.texts.keep(c.Methods[i])
@@ -118,7 +124,11 @@ func (x *Index) overrides(of *Item) *tree {
 	}
 	b := treeBuilder{slots: x.slots, work: x.work}
 	for i := range of.Overrides {
-		x.adopt(&of.Overrides[i].Conditions)
+		o := &of.Overrides[i]
+		x.adopt(&o.Conditions)
+		if o.When != nil && o.Path.Ignore != of.Path.Ignore && strings.Contains(of.Path.Text, "{") {
+			of.exactSlot = x.slots.in("path", of.Path.Ignore&urlform.MatrixParameters)
+		}
 		b.add(i, &of.Overrides[i], nil)
 	}
 	return b.tree()

@@ -90,13 +90,18 @@ func (m *Match) first(t *tree, now penstock.Instant, of *MatchedItem) int {
 	m.few = inOrder(t.candidates(&m.values, m.few[:0]))
 	for _, at := range m.few {
 		r := recordAt(t.tape, at)
+		if of != nil {
+			m.values.over = &m.values.item.Overrides[r.number]
+		}
 		_, holds, err := t.holds(r, &m.values, now, nil)
 		if err != nil && of != nil {
 			m.Failed = append(m.Failed, FailedItem{of.Item, int(r.number), err})
 		}
 		if holds {
+			m.values.over = nil
 			return int(r.number)
 		}
 	}
+	m.values.over = nil
 	return NoOverride
 }

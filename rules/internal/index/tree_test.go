@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/urlform"
 	"github.com/penstock-io/penstock/rules/internal/index"
 	"github.com/penstock-io/penstock/rules/internal/naive"
 )
@@ -238,7 +239,7 @@ func BenchmarkMatch(b *testing.B) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			w := &naive.Rules{}
 			for i := range size {
-				w.Rules = append(w.Rules, naive.Rule{Match: naive.Match{Domain: "default", Path: fmt.Sprintf("/v1/p%d/{rest...}", i%100), Attributes: naive.Attributes("user", fmt.Sprint("u", i/100))}, Key: []index.KeyPart{{Name: "user"}}})
+				w.Rules = append(w.Rules, naive.Rule{Ignore: urlform.Loose, Match: naive.Match{Domain: "default", Path: fmt.Sprintf("/v1/p%d/{rest...}", i%100), Attributes: naive.Attributes("user", fmt.Sprint("u", i/100))}, Key: []index.KeyPart{{Name: "user"}}})
 			}
 			x := build(b, w)
 			call := naive.Call("", "method", "GET", "path", "/v1/p7/items/8", "host", "api.example.com", "ip", "10.1.2.3", "user", "u0", "plan", "plan3")

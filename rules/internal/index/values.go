@@ -12,6 +12,7 @@ type Values struct {
 	call   *penstock.Call
 	values []value // by slot
 	item   *Item   // the current item, whose wildcards expressions read; nil: none
+	over   *Item   // the current override of the item; nil: none
 	scope  expr.Scope
 
 	hashes  []uint64 // hashes of the current looks
@@ -126,7 +127,7 @@ func (s *slots) form(ignore urlform.Ignore) int {
 // set sets the values of a request. It normalises the path and the address, for conditions, expressions and keys
 // alike.
 func (v *Values) set(call *penstock.Call, s *slots) {
-	v.call, v.item = call, nil
+	v.call, v.item, v.over = call, nil, nil
 	if cap(v.values) < s.count {
 		v.values = make([]value, s.count)
 	}
@@ -148,9 +149,14 @@ func (v *Values) set(call *penstock.Call, s *slots) {
 		}
 		v.values[slot] = value{text: text, there: true}
 	}
-	if path := &v.values[pathSlot]; path.there {
+	if path := &v.values[pathSlot]; path.there && len(s.forms) > 0 {
+		in := urlform.In(path.text)
 		for _, f := range s.forms {
-			v.values[f.slot] = value{text: f.ignore.Path(path.text), there: true}
+			text := path.text
+			if f.ignore&in != 0 {
+				text = f.ignore.Path(text)
+			}
+			v.values[f.slot] = value{text: text, there: true}
 		}
 	}
 	for _, n := range s.networks {
@@ -160,10 +166,21 @@ func (v *Values) set(call *penstock.Call, s *slots) {
 	}
 }
 
-// path returns the path in the form of the current item.
+// path returns the path in the form of the current override, or else of the current item.
 func (v *Values) path() *value {
-	if v.item == nil {
-		return &v.values[pathSlot]
+	switch {
+	case v.over != nil:
+		return &v.values[v.over.pathSlot]
+	case v.item != nil:
+		return &v.values[v.item.pathSlot]
+	}
+	return &v.values[pathSlot]
+}
+
+// wildcards returns the path that the wildcards in an expression are taken from.
+func (v *Values) wildcards() *value {
+	if v.over != nil && v.over.pathSlot != v.item.pathSlot {
+		return &v.values[v.item.exactSlot]
 	}
 	return &v.values[v.item.pathSlot]
 }
@@ -180,7 +197,7 @@ func (v *Values) part(k check) string {
 	switch k.kind {
 	case isSegment, isRemains:
 		w := pattern.Wildcard{Segment: int(k.at), Rest: k.kind == isRemains}
-		return w.Of(v.path().text)
+		return w.Of(v.values[v.item.wildcardSlot].text)
 	}
 	return v.values[k.at].text
 }
@@ -190,7 +207,7 @@ func (v *Values) part(k check) string {
 func (v *Values) Variable(name string) string {
 	if v.item != nil {
 		if w, ok := v.item.Path.Wildcard(name); ok {
-			return w.Of(v.path().text)
+			return w.Of(v.wildcards().text)
 		}
 	}
 	switch name {

@@ -138,7 +138,10 @@ func (r *Rule) decide(i int, call *penstock.Call, now penstock.Instant, v *Verdi
 func (r *Rule) keyOf(call *penstock.Call) (key []string, ok bool) {
 	key = []string{}
 	for _, part := range r.Key {
-		value, ok := valueOf(call, part.Name, r.Match.Path, r.Ignore)
+		value, ok := valueOf(call, part.Name, r.Match.Path, r.Ignore&^urlform.Case) // wildcards keep case
+		if part.Name == "path" && !strings.Contains(r.Match.Path, "{path") {
+			value, ok = attributeOf(call, "path", r.Ignore)
+		}
 		if !ok && !part.Optional {
 			return nil, false
 		}
