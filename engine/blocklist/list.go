@@ -80,11 +80,11 @@ func (v *values) add(b *Block) {
 	}
 }
 
-// formOf returns the form in which a value is compared. A path has the form in which rules compare it: otherwise
-// another spelling of it, such as an escape, would evade the block.
+// formOf returns the form in which a value is compared. A path has the form in which rules that limit compare it:
+// otherwise another spelling of it, such as an escape or a capital, would evade the block.
 func formOf(attribute, value string) string {
 	if attribute == "path" {
-		return urlform.Path(value)
+		return urlform.Loose.Path(urlform.Path(value))
 	}
 	return value
 }

@@ -69,8 +69,10 @@ func TestFind(t *testing.T) {
 		{"", "path", "/export", "path"},
 		{"", "path", "/%65xport", "path"},
 		{"", "path", "/a/..//export?all", "path"},
-		{"", "path", "/export/", ""},
-		{"", "path", "/EXPORT", ""},
+		{"", "path", "/export/", "path"},
+		{"", "path", "/EXPORT", "path"},
+		{"", "path", "/export;x", "path"},
+		{"", "path", "/exports", ""},
 	} {
 		if got := find(test.domain, test.attribute, test.value); got != test.want {
 			t.Errorf("%s %s=%s: found %q, want %q", test.domain, test.attribute, test.value, got, test.want)
