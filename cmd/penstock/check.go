@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -178,7 +180,17 @@ func keyText(key map[string]string) string {
 	}
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(key)) {
-		parts = append(parts, fmt.Sprintf("%s=%q", name, key[name]))
+		shown := name
+		if strings.ContainsFunc(name, isOddInName) {
+			shown = strconv.Quote(name)
+		}
+		parts = append(parts, fmt.Sprintf("%s=%q", shown, key[name]))
 	}
 	return strings.Join(parts, " ")
+}
+
+// isOddInName reports whether the name of an attribute is quoted because of a character: clients of the decision API
+// choose names freely, and could imitate other fields of a line.
+func isOddInName(r rune) bool {
+	return r <= ' ' || r == '=' || r == '"' || r >= unicode.MaxLatin1 || !unicode.IsPrint(r)
 }

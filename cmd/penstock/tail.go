@@ -10,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -101,7 +104,7 @@ func (a *app) tail(ctx context.Context, client *adminClient, path string, most i
 
 func (a *app) tellEvent(data []byte) error {
 	if a.json() {
-		_, err := fmt.Fprintf(a.stdout, "%s\n", data)
+		_, err := fmt.Fprintf(a.stdout, "%s\n", escapeJSON(data))
 		return err
 	}
 	var e admin.Event
@@ -132,4 +135,22 @@ func eventText(e *admin.Event) string {
 		parts = append(parts, fmt.Sprintf("(1 of %d)", e.Weight))
 	}
 	return spelling.Printable(strings.Join(parts, "  "))
+}
+
+// escapeJSON escapes the characters in a JSON text that a terminal would interpret, such as U+009B and U+202E, which
+// encoders leave as they are.
+func escapeJSON(data []byte) string {
+	var b strings.Builder
+	for _, r := range string(data) {
+		switch {
+		case r < utf8.RuneSelf || unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }

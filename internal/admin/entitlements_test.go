@@ -80,6 +80,10 @@ func TestEntitlements(t *testing.T) {
 	if n := explained.Rules[1].Numbers; n[0].Number != 7 || n[0].Source != "plan.requests" || n[1].Origin != "document" || n[1].Number != 50 {
 		t.Errorf("%+v", n)
 	}
+	// A viewer does not see the numbers of a tenant of their choice, as at /v1/entitlements.
+	if got := s.askAs(viewerToken, "POST", "/v1/explain", object("attributes", map[string]string{"tenant": "acme", "plan": "gold", "user": "u1"})).Body.String(); strings.Contains(got, `"number":6`) || !strings.Contains(got, `"entitlements_hidden":true`) {
+		t.Errorf("explained to a viewer: %s", got)
+	}
 	done = get[admin.EntitlementsChanged](s, "POST", "/v1/entitlements", object("delete", []any{map[string]string{"attribute": "tenant", "value": "acme"}}))
 	if done.Deleted != 1 {
 		t.Errorf("%+v", done)

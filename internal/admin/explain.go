@@ -17,6 +17,9 @@ type Explanation struct {
 	List  string            `json:"list,omitempty"`  // allow or deny: the list decides, and no rule applies
 	Entry int               `json:"entry,omitempty"`
 	Rules []RuleExplanation `json:"rules"`
+
+	// EntitlementsHidden says that numbers are those of a client without entitlements, which only operators see.
+	EntitlementsHidden bool `json:"entitlements_hidden,omitempty"`
 }
 
 // A RuleExplanation says how one rule applies.
@@ -141,7 +144,12 @@ func (a *Admin) explain(x *apiRequest, asked *struct {
 	if !asked.At.IsZero() {
 		at = asked.At
 	}
-	told := Explain(a.Rules.Live.Load(), call, penstock.InstantOf(at), a.Entitlements)
+	entitlements := a.Entitlements
+	if x.who.role < Operator {
+		entitlements = nil // as at /v1/entitlements
+	}
+	told := Explain(a.Rules.Live.Load(), call, penstock.InstantOf(at), entitlements)
+	told.EntitlementsHidden = a.Entitlements != nil && entitlements == nil
 	// A viewer must not learn whether a client of their choice is blocked.
 	if b := a.Blocks.List().Find(call); b != nil && b.Holds(at) && x.who.role >= Operator {
 		told.Block = &BlockNote{b.ID, b.Reason, b.Until}

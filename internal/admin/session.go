@@ -14,7 +14,10 @@ const (
 	sessionIdle = 30 * time.Minute
 	maxSessions = 1000
 
-	maxUserSessions = 20 // of one user or API token, so that nobody can end the sessions of others
+	// Of one user or token, so that nobody can end the sessions of others. Several people may share a token of the
+	// configuration.
+	maxUserSessions  = 20
+	maxGrantSessions = 100
 )
 
 // A session belongs to a client that authenticated once. What it may do is looked up with every request.
@@ -47,11 +50,14 @@ func (s *sessions) begin(c credential, before string) (*session, string) {
 	return begun, secret
 }
 
-// makeRoom drops expired sessions and, if that is not enough, the least recently used ones: of the same user or API
-// token if it has too many, else of all.
+// makeRoom drops expired sessions and, if that is not enough, the least recently used ones: of the same user or token
+// if it has too many, else of all.
 func (s *sessions) makeRoom(now time.Time, c *credential) {
 	var oldest, own *session
-	mine := 0
+	mine, most := 0, maxUserSessions
+	if c.grant != nil {
+		most = maxGrantSessions
+	}
 	for id, one := range s.all {
 		if one.isOver(now) {
 			delete(s.all, id)
@@ -60,13 +66,13 @@ func (s *sessions) makeRoom(now time.Time, c *credential) {
 		if oldest == nil || one.used.Before(oldest.used) {
 			oldest = one
 		}
-		if c.grant == nil && one.credential.user == c.user && one.credential.token == c.token {
+		if one.credential.grant == c.grant && one.credential.user == c.user && one.credential.token == c.token {
 			if mine++; own == nil || one.used.Before(own.used) {
 				own = one
 			}
 		}
 	}
-	if mine >= maxUserSessions {
+	if mine >= most {
 		delete(s.all, own.id)
 	} else if len(s.all) >= maxSessions {
 		delete(s.all, oldest.id)

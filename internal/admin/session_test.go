@@ -113,3 +113,21 @@ func TestCookies(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// A client that logs in again and again with a token ends sessions of that token only.
+func TestSessionsOfATokenEndEachOther(t *testing.T) {
+	t.Parallel()
+	s := newTestAdmin(t, setup{})
+	operator, viewer := s.login(operatorToken), s.login(viewerToken)
+	for range 1100 {
+		s.clock.pass(time.Millisecond)
+		s.login(viewerToken)
+	}
+	for c, want := range map[*http.Cookie]int{operator: http.StatusOK, viewer: http.StatusUnauthorized} {
+		r := s.request("GET", "/v1/session", "")
+		r.AddCookie(c)
+		if w := s.serve(r); w.Code != want {
+			t.Errorf("status %d, want %d: %s", w.Code, want, w.Body)
+		}
+	}
+}

@@ -76,6 +76,7 @@ type place struct {
 	Place
 	mu     sync.Mutex // held while it is read and written
 	failed string     // the last error; "": none
+	faults faults
 }
 
 // Open reads the file, and then follows the places until Close. It does not wait for the places.
@@ -92,7 +93,7 @@ func Open(o Options) *Set {
 		if err != nil {
 			o.Log.Error("cannot read the blocks of the last run", "error", err)
 		}
-		s.merge(there)
+		s.merge(there, new(faults))
 	}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
@@ -231,24 +232,29 @@ func (s *Set) forgetLifted() bool {
 }
 
 // merge takes over blocks that this node does not know, and lifts those that others have lifted.
-func (s *Set) merge(there []blocklist.Block) (changed bool) {
+func (s *Set) merge(there []blocklist.Block, f *faults) (changed bool) {
 	s.mu.Lock()
 	now := s.options.Now()
+	var invalid error // of the first invalid block
+	ignored, surplus := 0, 0
 	for _, b := range there {
 		known, ok := s.all[b.ID]
 		if ok && (known.LiftedBy != "" || b.LiftedBy == "") || !now.Before(b.Until) {
 			continue
 		}
 		if err := b.Validate(); err != nil {
-			s.options.Log.Warn("block ignored", "id", b.ID, "error", err)
+			if ignored++; invalid == nil {
+				invalid = fmt.Errorf("block %.80q: %w", b.ID, err)
+			}
 			continue
 		}
-		if !s.put(b) {
-			s.options.Log.Error("block not enforced: too many are known", "id", b.ID, "known", len(s.all))
+		if !ok && surplus > 0 || !s.put(b) { // once there is no room, there is none in this look
+			surplus++
 			continue
 		}
 		changed = true
 	}
+	s.tell(f, faults{ignored, surplus}, invalid)
 	s.mu.Unlock()
 	if changed {
 		if err := s.enforce(); err != nil {
@@ -256,6 +262,28 @@ func (s *Set) merge(there []blocklist.Block) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// faults are how many blocks of a place are not enforced.
+type faults struct{ invalid, surplus int }
+
+// tell logs how many blocks of a place are not enforced, with the first reason, when there are some or twice as many:
+// places are read twice a second, and anyone who can write to them could fill the log. logged is what was logged last.
+func (s *Set) tell(logged *faults, now faults, invalid error) {
+	if now.invalid >= max(1, 2*logged.invalid) {
+		s.options.Log.Warn("invalid blocks ignored", "blocks", now.invalid, "first", invalid)
+		logged.invalid = now.invalid
+	}
+	if now.surplus >= max(1, 2*logged.surplus) {
+		s.options.Log.Error("blocks not enforced: too many are known", "blocks", now.surplus, "known", len(s.all))
+		logged.surplus = now.surplus
+	}
+	if now.invalid == 0 {
+		logged.invalid = 0
+	}
+	if now.surplus == 0 {
+		logged.surplus = 0
+	}
 }
 
 // prune forgets the blocks that have ended.
@@ -308,7 +336,7 @@ func (s *Set) sync(ctx context.Context, p *place) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	there, err := p.Read(ctx)
-	s.merge(there)
+	s.merge(there, &p.faults)
 	if err != nil {
 		return err
 	}

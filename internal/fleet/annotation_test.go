@@ -48,7 +48,7 @@ func TestDeleteAnnotationOfASilentNode(t *testing.T) {
 				{ID: "OTHER", Node: &membership.Node{Name: "there"}, Heard: time.Now()},
 			}
 		},
-		Send:    func(context.Context, string, []byte) error { return nil },
+		Send:    func(context.Context, string, string, []byte) error { return nil },
 		Problem: func() error { return nil },
 	})
 	defer f.Close()

@@ -19,8 +19,9 @@ type Options struct {
 	Traffic *traffic.Traffic
 	Members func() []membership.KnownNode // the nodes, this one first
 
-	// Send sends a message to a node, or to all if it names none. nil: there are no others.
-	Send func(ctx context.Context, to string, message []byte) error
+	// Send sends a message to a node, or to all if it names none; with an answer, the number of its question. nil:
+	// there are no others.
+	Send func(ctx context.Context, to, answers string, message []byte) error
 
 	// Problem returns why the others cannot be reached; nil if they can. It may be nil without Send.
 	Problem func() error
@@ -34,7 +35,7 @@ type Fleet struct {
 	busy    chan struct{} // a place for each question that is being answered
 
 	mu        sync.Mutex
-	asked     map[string]chan<- delivered    // questions that wait for answers, by number
+	asked     map[string]*waiting            // questions that wait for answers, by number
 	following map[string]*Tail               // open tails of this node, by number
 	followers map[followerID]*remoteFollower // tails of other nodes
 
@@ -53,7 +54,7 @@ const (
 // New returns a fleet. Its Receive must be called with every message of another node.
 func New(o Options) *Fleet {
 	f := &Fleet{
-		options: o, busy: make(chan struct{}, maxAnswering), asked: map[string]chan<- delivered{},
+		options: o, busy: make(chan struct{}, maxAnswering), asked: map[string]*waiting{},
 		following: map[string]*Tail{}, followers: map[followerID]*remoteFollower{},
 	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
@@ -112,6 +113,22 @@ type delivered struct {
 	answer
 }
 
+// A waiting is a question that waits for answers.
+type waiting struct {
+	answers chan<- delivered
+	heard   map[string]bool // the nodes that have answered
+}
+
+// Expects reports whether an answer of a node to a question, or events of a tail, are waited for. A node answers once.
+func (f *Fleet) Expects(from, number string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w := f.asked[number]; w != nil {
+		return !w.heard[from]
+	}
+	return f.following[number] != nil
+}
+
 // Receive handles a message of another node. It does not block.
 func (f *Fleet) Receive(from string, text []byte) {
 	var m message
@@ -122,13 +139,7 @@ func (f *Fleet) Receive(from string, text []byte) {
 	case m.Ask != nil:
 		f.reply(from, &m)
 	case m.Answer != nil:
-		f.mu.Lock()
-		waiting := f.asked[m.Number]
-		f.mu.Unlock()
-		select {
-		case waiting <- delivered{from, *m.Answer}:
-		default: // nobody waits, or the node has answered
-		}
+		f.take(from, &m)
 	case m.Follow != nil:
 		f.serve(followerID{from, m.Number}, m.Follow)
 	case m.Events != nil:
@@ -138,6 +149,21 @@ func (f *Fleet) Receive(from string, text []byte) {
 		if tail != nil {
 			tail.deliver(f.name(from), m.Events)
 		}
+	}
+}
+
+// take passes an answer on to the question that waits for it. A node answers once.
+func (f *Fleet) take(from string, m *message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.asked[m.Number]
+	if w == nil || w.heard[from] || len(w.heard) == maxMembers {
+		return
+	}
+	w.heard[from] = true
+	select {
+	case w.answers <- delivered{from, *m.Answer}:
+	default: // more nodes than were asked
 	}
 }
 
@@ -210,7 +236,11 @@ func (f *Fleet) send(ctx context.Context, to string, m *message) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return f.options.Send(ctx, to, text)
+	answers := ""
+	if m.Answer != nil || m.Events != nil {
+		answers = m.Number
+	}
+	return f.options.Send(ctx, to, answers, text)
 }
 
 // selected returns the nodes of a name or an ID, or all, and whether this node is among them.
@@ -267,7 +297,7 @@ func (f *Fleet) askNodes(ctx context.Context, others []Node, q *question, add fu
 	defer cancel()
 	number, answers := rand.Text(), make(chan delivered, len(others))
 	f.mu.Lock()
-	f.asked[number] = answers
+	f.asked[number] = &waiting{answers, map[string]bool{}}
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()

@@ -39,7 +39,7 @@ func TestHostileServer(t *testing.T) {
 				}
 				bus.Start()
 				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-				bus.Send(ctx, "B", []byte("hello"))
+				bus.Send(ctx, "B", "", []byte("hello"))
 				cancel()
 				<-answered
 				bus.Close()

@@ -30,6 +30,9 @@ import (
 const (
 	MaxMessage = 16 << 20
 	maxSealed  = 4 << 20
+
+	maxUnasked = 256 << 10 // of a message that answers nothing
+	maxName    = 64        // of an ID and a number
 )
 
 // Options configure a bus.
@@ -40,6 +43,10 @@ type Options struct {
 
 	// Receive is called for every message to this node or to all, by one goroutine at a time. It must not block.
 	Receive func(from string, message []byte)
+
+	// Expects reports whether an answer is waited for, by its number. Others are not even decrypted: anyone who can write
+	// to Redis can send an old one again and again, and large ones take long to unpack. nil: no answer is.
+	Expects func(from, number string) bool
 
 	// Changed is called when the connection is lost, with the error, and when it is back, with nil.
 	Changed func(error)
@@ -57,7 +64,7 @@ type Bus struct {
 }
 
 // format is the first byte of a sealed message.
-const format = 1
+const format = 2
 
 // New returns a bus that can send, and receives once it is started.
 func New(o Options) (*Bus, error) {
@@ -109,13 +116,14 @@ func (b *Bus) broadcastChannel() string { return b.options.Redis.KeyPrefix + "bu
 
 func (b *Bus) channel(node string) string { return b.broadcastChannel() + ":" + node }
 
-// Send sends a message to a node, or to all if it names none. It does not fail if nobody receives it.
-func (b *Bus) Send(ctx context.Context, to string, message []byte) error {
+// Send sends a message to a node, or to all if it names none. It does not fail if nobody receives it. An answer has the
+// number by which the other node expects it.
+func (b *Bus) Send(ctx context.Context, to, answers string, message []byte) error {
 	channel := b.broadcastChannel()
 	if to != "" {
 		channel = b.channel(to)
 	}
-	sealed, err := b.sealed(channel, message)
+	sealed, err := b.sealed(channel, answers, message)
 	if err != nil {
 		return fmt.Errorf("send to nodes: %w: %w", penstock.ErrInvalid, err)
 	}
@@ -129,14 +137,24 @@ func (b *Bus) Send(ctx context.Context, to string, message []byte) error {
 	return nil
 }
 
-// sealed compresses and encrypts a message. The channel is authenticated, so that nobody can pass it on to others.
-func (b *Bus) sealed(channel string, message []byte) (string, error) {
-	if len(message) > MaxMessage {
-		return "", fmt.Errorf("a message of %d bytes, must be at most %d", len(message), MaxMessage)
+// sealed compresses and encrypts a message. Before it stand the format, who sends it and the number that it answers,
+// each with its length. They are authenticated, and so is the channel, so that nobody can pass a message on to others.
+func (b *Bus) sealed(channel, answers string, message []byte) (string, error) {
+	most := MaxMessage
+	if answers == "" {
+		most = maxUnasked
+	}
+	if len(message) > most {
+		return "", fmt.Errorf("a message of %d bytes, must be at most %d", len(message), most)
+	}
+	if len(b.options.ID) > maxName || len(answers) > maxName {
+		return "", fmt.Errorf("an ID of %d bytes and a number of %d bytes, must be at most %d", len(b.options.ID), len(answers), maxName)
+	}
+	head := []byte{format}
+	for _, name := range []string{b.options.ID, answers} {
+		head = append(append(head, byte(len(name))), name...)
 	}
 	var packed bytes.Buffer
-	packed.WriteByte(byte(len(b.options.ID)))
-	packed.WriteString(b.options.ID)
 	w := gzip.NewWriter(&packed)
 	if _, err := w.Write(message); err != nil {
 		return "", err
@@ -147,29 +165,65 @@ func (b *Bus) sealed(channel string, message []byte) (string, error) {
 	if packed.Len() > maxSealed {
 		return "", fmt.Errorf("a message of %d bytes when compressed, must be at most %d", packed.Len(), maxSealed)
 	}
-	return string(b.seal.Seal([]byte{format}, nil, packed.Bytes(), []byte(channel))), nil
+	return string(b.seal.Seal(head, nil, packed.Bytes(), authenticated(head, channel))), nil
 }
 
-var errNotSealed = errors.New("not a message from a node with the same key_secret")
+// authenticated returns what is not encrypted, for a seal.
+func authenticated(head []byte, channel string) []byte { return append(bytes.Clone(head), channel...) }
+
+var (
+	errNotSealed = errors.New("not a message from a node with the same key_secret")
+	errUnasked   = errors.New("an answer that nobody waits for")
+)
+
+// A heading is what stands before a sealed message.
+type heading struct {
+	from, answers string
+	size          int
+}
+
+func readHeading(sealed string) (h heading, ok bool) {
+	if sealed == "" || sealed[0] != format {
+		return h, false
+	}
+	rest := sealed[1:]
+	for _, name := range []*string{&h.from, &h.answers} {
+		if rest == "" || int(rest[0]) > maxName || len(rest) < 1+int(rest[0]) {
+			return h, false
+		}
+		*name, rest = rest[1:1+rest[0]], rest[1+rest[0]:]
+	}
+	h.size = len(sealed) - len(rest)
+	return h, true
+}
 
 func (b *Bus) unsealed(channel, sealed string) (from string, message []byte, err error) {
-	if sealed == "" || sealed[0] != format || len(sealed) > 2*maxSealed {
+	h, ok := readHeading(sealed)
+	if !ok || len(sealed) > 2*maxSealed {
 		return "", nil, errNotSealed
 	}
-	packed, err := b.seal.Open(nil, nil, []byte(sealed[1:]), []byte(channel))
-	if err != nil || len(packed) == 0 || len(packed) < 1+int(packed[0]) {
+	most := int64(maxUnasked)
+	if h.answers != "" {
+		if b.options.Expects == nil || !b.options.Expects(h.from, h.answers) {
+			return "", nil, errUnasked
+		}
+		most = MaxMessage
+	} else if len(sealed) > 2*maxUnasked {
 		return "", nil, errNotSealed
 	}
-	from, packed = string(packed[1:1+packed[0]]), packed[1+packed[0]:]
+	packed, err := b.seal.Open(nil, nil, []byte(sealed[h.size:]), authenticated([]byte(sealed[:h.size]), channel))
+	if err != nil {
+		return "", nil, errNotSealed
+	}
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return "", nil, err
 	}
-	message, err = io.ReadAll(io.LimitReader(r, MaxMessage+1))
-	if err == nil && len(message) > MaxMessage {
-		err = fmt.Errorf("a message of more than %d bytes", MaxMessage)
+	message, err = io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(message)) > most {
+		err = fmt.Errorf("a message of more than %d bytes", most)
 	}
-	return from, message, err
+	return h.from, message, err
 }
 
 // listen receives messages until the connection is lost. Messages that cannot be opened are ignored: anyone with access

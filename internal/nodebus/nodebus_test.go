@@ -94,7 +94,7 @@ func TestMessages(t *testing.T) {
 				eventually(t, "a message can be sent", func() bool {
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 					defer cancel()
-					return a.Send(ctx, to, []byte(text)) == nil
+					return a.Send(ctx, to, "", []byte(text)) == nil
 				})
 			}
 			send("", "to all")
@@ -130,7 +130,7 @@ func TestForeignMessages(t *testing.T) {
 	}
 	a := listen(t, redis, "A", secret)
 	eventually(t, "it is connected", func() bool { return a.Problem() == nil })
-	if err := a.Send(t.Context(), "B", []byte("real")); err != nil {
+	if err := a.Send(t.Context(), "B", "", []byte("real")); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "only the real one arrives", func() bool { return b.received() == "A: real" })
@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 	server := redistest.Start(t)
 	redis := ruleredis.Options{Addresses: []string{server.Addr}}
 	a := listen(t, redis, "A", secret)
-	if err := a.Send(t.Context(), "B", make([]byte, nodebus.MaxMessage+1)); !errors.Is(err, penstock.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprint(nodebus.MaxMessage)) {
+	if err := a.Send(t.Context(), "B", "number", make([]byte, nodebus.MaxMessage+1)); !errors.Is(err, penstock.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprint(nodebus.MaxMessage)) {
 		t.Errorf("a message that is too long: %v", err)
 	}
 	if _, err := nodebus.New(nodebus.Options{Redis: redis}); !errors.Is(err, penstock.ErrInvalid) {

@@ -17,13 +17,23 @@ func (o *Origin) Blocks() blocks.Place { return &Blocks{Origin: o} }
 // String returns the name of the database, without a password.
 func (b *Blocks) String() string { return b.Origin.String() }
 
-// Read returns all blocks.
+// What is read: nodes write fewer blocks, and shorter ones.
+const (
+	maxBlocks = 10_000
+	maxBlock  = 32 << 10 // bytes of all texts of a block
+)
+
+// Read returns all blocks. Rows that no node could have written because they are too long are not read.
 func (b *Blocks) Read(ctx context.Context) ([]blocklist.Block, error) {
 	db, err := b.Origin.DB(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return readAll(ctx, db, "read the blocks from", `SELECT id, domain, attribute, value, reason, author, begins, ends, lifted_by FROM rule_blocks`, nil,
+	return readAll(ctx, db, "read the blocks from", `
+			SELECT id, domain, attribute, value, reason, author, begins, ends, lifted_by FROM rule_blocks
+			WHERE octet_length(id) + octet_length(domain) + octet_length(attribute) + octet_length(value) + octet_length(reason) +
+				octet_length(author) + octet_length(lifted_by) <= $1
+			ORDER BY ends DESC LIMIT $2`, []any{maxBlock, maxBlocks},
 		func(b *blocklist.Block) []any {
 			return []any{&b.ID, &b.Domain, &b.Attribute, &b.Value, &b.Reason, &b.Author, timeColumn(&b.From), timeColumn(&b.Until), &b.LiftedBy}
 		})

@@ -155,7 +155,7 @@ func TextOf(number int64, document []byte) *live.Text {
 // currentDigest returns the number and the digest of the newest version, without its document. number is 0 if
 // there is none.
 func (db *DB) currentDigest(ctx context.Context) (number int64, digest []byte, err error) {
-	err = db.sql.QueryRowContext(ctx, `SELECT number, digest FROM rule_versions ORDER BY number DESC LIMIT 1`).Scan(&number, &digest)
+	err = db.sql.QueryRowContext(ctx, `SELECT number, substr(digest, 1, 64) FROM rule_versions ORDER BY number DESC LIMIT 1`).Scan(&number, &digest)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, nil, db.failed("ask for the current version of", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
 )
 
 // maxPage bounds the rows in one page of the history or the audit log.
@@ -45,12 +46,22 @@ func (db *DB) Version(ctx context.Context, number int64) (Version, error) {
 	return v, db.failed(fmt.Sprintf("read version %d from", number), err)
 }
 
-const selectVersion = `SELECT number, at, author, message, coalesce(restores, 0), digest, document FROM rule_versions`
+// What is read of a version. Rows may be written by others, so they are read only as far as they could have been saved.
+var selectVersion = fmt.Sprintf(`SELECT number, at, substr(author, 1, %[1]d), substr(message, 1, %[1]d), coalesce(restores, 0), substr(digest, 1, 64),
+	octet_length(document), CASE WHEN octet_length(document) <= %[2]d THEN document END FROM rule_versions`, maxLine, maxDocument)
+
+const (
+	maxDocument = rules.MaxDocument
+	maxLine     = 4 << 10 // characters of an author or a message
+)
 
 func scanVersion(row *sql.Row) (v Version, err error) {
 	var digest []byte
-	if err := row.Scan(&v.Number, timeColumn(&v.At), &v.Author, &v.Message, &v.Restores, &digest, &v.Document); err != nil {
+	if err := row.Scan(&v.Number, timeColumn(&v.At), &v.Author, &v.Message, &v.Restores, &digest, &v.Size, &v.Document); err != nil {
 		return Version{}, err
+	}
+	if v.Size > maxDocument {
+		return Version{}, fmt.Errorf("version %d: the document has %d bytes, at most %d can be saved: %w", v.Number, v.Size, maxDocument, ErrDamaged)
 	}
 	if v.Document == nil {
 		v.Document = []byte{} // the SQLite driver returns nil for an empty one
@@ -70,8 +81,8 @@ func (db *DB) History(ctx context.Context, before int64, limit int) ([]Version, 
 		return nil, err
 	}
 	return readAll(ctx, db, "read the history of",
-		`SELECT number, at, author, message, coalesce(restores, 0), octet_length(document)
-		FROM rule_versions WHERE number < $1 ORDER BY number DESC LIMIT $2`, []any{before, limit},
+		fmt.Sprintf(`SELECT number, at, substr(author, 1, %[1]d), substr(message, 1, %[1]d), coalesce(restores, 0), octet_length(document)
+		FROM rule_versions WHERE number < $1 ORDER BY number DESC LIMIT $2`, maxLine), []any{before, limit},
 		func(v *Version) []any {
 			return []any{&v.Number, timeColumn(&v.At), &v.Author, &v.Message, &v.Restores, &v.Size}
 		})

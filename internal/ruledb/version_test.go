@@ -217,3 +217,20 @@ func TestInvalidChanges(t *testing.T) {
 		}
 	})
 }
+
+// What others wrote into the database is read only as far as it could have been saved.
+func TestOversizedRows(t *testing.T) {
+	t.Parallel()
+	db := open(t, "sqlite:"+t.TempDir()+"/rules.db")
+	save(t, db, 0, "rules: []\n")
+	if _, err := db.sql.ExecContext(t.Context(), `
+		INSERT INTO rule_versions (number, at, author, message, digest, document) VALUES (2, 0, hex(zeroblob(100000)), '', zeroblob(100000), zeroblob($1))`, maxDocument+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Current(t.Context()); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprint(maxDocument)) {
+		t.Errorf("error %v", err)
+	}
+	if history, err := db.History(t.Context(), 0, 1); err != nil || len(history[0].Author) > maxLine || history[0].Size != maxDocument+1 {
+		t.Errorf("history %.100v, error %v", history, err)
+	}
+}

@@ -13,8 +13,8 @@ const Redacted = "[redacted]"
 // A Text is a secret, such as a password. Nothing prints it, encodes it or logs it; string(t) is the secret. An empty
 // text is no secret and is shown as such.
 //
-// Where fmt cannot call methods, in unexported fields that are printed with their struct, it would print a Text like any
-// string: print such structs by a method of their own.
+// Where fmt cannot call methods, in unexported fields that are printed with their struct, it would print a Text like
+// any string: print such structs by a method of their own.
 type Text string
 
 // String returns Redacted.

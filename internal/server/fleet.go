@@ -23,6 +23,7 @@ func (s *Server) openFleet(context.Context) error {
 	bus, err := nodebus.New(nodebus.Options{
 		Redis: redis, Secret: s.rules.compile.Secret, ID: s.members.All()[0].ID, Changed: s.busChanged,
 		Receive: func(from string, message []byte) { s.fleet.Receive(from, message) },
+		Expects: func(from, number string) bool { return s.fleet.Expects(from, number) },
 	})
 	if err != nil {
 		return err
