@@ -155,8 +155,10 @@ func (l *loader) checkUpstreams() {
 			l.reportUnusable(path+".path", "invalid path %.64q: must begin with /", u.Path)
 		}
 		for _, text := range u.Servers() {
-			if !isHTTP(text) || strings.Contains(text, "@") {
-				l.unusable(path+".url", "%.128q must be the URL of a server, without user or password, for example http://127.0.0.1:3000", urlform.Redact(text))
+			if !isServer(text) || strings.Contains(text, "@") {
+				l.unusable(path+".url", "%.128q must be the URL of a server (http, https, or h2c for HTTP/2 without TLS), without user or password, for example http://127.0.0.1:3000", urlform.Redact(text))
+			} else if isH2C(text) != isH2C(u.Servers()[0]) {
+				l.unusable(path+".url", "%.128q: either all servers of an upstream are h2c or none", urlform.Redact(text))
 			}
 		}
 	}
@@ -301,6 +303,16 @@ func (l *loader) checkKeptSecret() {
 }
 
 // isHTTP reports whether a text is an HTTP or HTTPS URL.
+// isServer reports whether a text is the URL of a server behind the gateway.
+func isServer(text string) bool {
+	rest, ok := strings.CutPrefix(text, h2c)
+	return ok && isHTTP("http://"+rest) || isHTTP(text)
+}
+
+const h2c = "h2c://"
+
+func isH2C(text string) bool { return strings.HasPrefix(text, h2c) }
+
 func isHTTP(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""

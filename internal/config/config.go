@@ -54,7 +54,7 @@ type Listen struct {
 type Upstream struct {
 	Host        string   `key:"host" doc:"match requests for this host; *.example.com matches all its subdomains; empty: any host"`
 	Path        string   `key:"path" doc:"match requests for this path and everything below it"`
-	URL         string   `key:"url" doc:"URL of the server"`
+	URL         string   `key:"url" doc:"URL of the server: http, https, or h2c for HTTP/2 without TLS, as gRPC servers speak it"`
 	URLs        []string `key:"urls" doc:"URLs of several servers, used in turn; instead of url"`
 	RewriteHost bool     `key:"rewrite_host" doc:"send the host of the URL in the Host header instead of the client's"`
 	CA          string   `key:"ca" doc:"PEM file of CA certificates for verifying https servers; empty: the system's"`

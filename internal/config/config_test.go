@@ -37,6 +37,14 @@ func TestConfigPrecedence(t *testing.T) {
 	}
 }
 
+// gRPC servers without TLS are upstreams.
+func TestH2CUpstreams(t *testing.T) {
+	c, err := load(t, "upstreams: [{urls: ['h2c://127.0.0.1:50051', 'h2c://orders:50051']}]", nil)
+	if err != nil || len(c.Upstreams) != 1 || len(c.Upstreams[0].Servers()) != 2 {
+		t.Errorf("%v: %+v", err, c)
+	}
+}
+
 func TestConfigValues(t *testing.T) {
 	const yaml = `
 # every kind of value
@@ -146,6 +154,8 @@ func TestConfigMistakes(t *testing.T) {
 		{"no upstream", "data_dir: x", "", "upstreams: the gateway has no upstream"},
 		{"upstream without url", "upstreams: [{path: /}]", "", "penstock.yaml:1:12: upstreams[0]: must have either url or urls"},
 		{"upstream scheme", "upstreams: [{url: 'ftp://a'}]", "", `upstreams[0].url: "ftp://a" must be the URL of a server`},
+		{"upstream without a host", "upstreams: [{url: 'h2c://'}]", "", `upstreams[0].url: "h2c://…" must be the URL of a server`},
+		{"upstreams of two protocols", "upstreams: [{urls: ['h2c://a:1', 'http://a:2']}]", "", `upstreams[0].url: "http://a:2": either all servers of an upstream are h2c or none`},
 		{"upstream path", "upstreams: [{url: 'http://a', path: api}]", "", `upstreams[0].path: invalid path "api": must begin with /`},
 		{"redis without secret", "store: {redis: {addresses: ['a:1']}}" + upstream, "", "key_secret: nodes that share limits through Redis need the same secret: create one with openssl rand -hex 32"},
 		{"redis address", "store: {redis: {addresses: [a]}}" + upstream, "PENSTOCK_KEY_SECRET=0123456789abcdef", `store.redis.addresses: "a" is not host:port`},
