@@ -25,6 +25,7 @@ const compose = "deploy/compose"
 
 // Every file that Compose mounts is there, and Grafana is told of the dashboard and of a source for it.
 func TestComposeFiles(t *testing.T) {
+	t.Parallel()
 	var file struct {
 		Services map[string]struct {
 			Image   string
@@ -93,6 +94,7 @@ func spawn(t *testing.T, dir string, env []string, name string, args ...string) 
 // Both nodes, nginx, PostgreSQL, Redis and Prometheus run as processes with the files of the example: limits are
 // shared, and Prometheus knows both nodes and answers all that the dashboard asks.
 func TestCompose(t *testing.T) {
+	t.Parallel()
 	nginx, prometheus, openssl := need(t, "nginx", "nginx"), need(t, "prometheus", "prometheus"), need(t, "openssl", "openssl")
 	redis, postgres := redistest.Start(t), pgtest.Start(t)
 	database, err := postgres.Database(t.Context())

@@ -15,6 +15,7 @@ const module = "github.com/penstock-io/penstock"
 
 // `go install` refuses a module whose go.mod replaces or excludes others.
 func TestModuleCanBeInstalled(t *testing.T) {
+	t.Parallel()
 	var file struct{ Replace, Exclude []any }
 	if err := json.Unmarshal([]byte(run(t, root, nil, "go", "mod", "edit", "-json")), &file); err != nil {
 		t.Fatal(err)
@@ -27,6 +28,7 @@ func TestModuleCanBeInstalled(t *testing.T) {
 // `go install` builds the program from what the module proxy would have of this tree, and that says that it has no
 // console.
 func TestGoInstall(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	version := fmt.Sprintf("v0.1.0-test.%d", time.Now().UnixNano()) // the module cache never forgets a version
 	proxy, bin := writeProxy(t, version), t.TempDir()

@@ -12,6 +12,7 @@ import (
 
 // The image holds the program, certificates and a configuration, and says what it is.
 func TestImage(t *testing.T) {
+	t.Parallel()
 	i := buildImage(t)
 	if got := strings.Join(append(i.config.Entrypoint, i.config.Cmd...), " "); got != "/penstock serve" {
 		t.Errorf("it runs %q", got)
@@ -41,6 +42,7 @@ func TestImage(t *testing.T) {
 // Dockerfile.source builds the same image. In place of the images of Go and Node, which are not to be had
 // everywhere, it gets ones with the programs of this machine.
 func TestImageFromSource(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	dir := t.TempDir()
 	b, base, clone := newBuilder(t, dir), filepath.Join(dir, "base"), filepath.Join(dir, "clone")

@@ -10,6 +10,7 @@ import (
 
 // What the documents tell people to type exists: targets of make, files, the module, and one name of the image.
 func TestInstallDocuments(t *testing.T) {
+	t.Parallel()
 	makefile := readFile(t, filepath.Join(root, "Makefile"))
 	readme := readFile(t, filepath.Join(root, "README.md"))
 	_, install, ok := strings.Cut(readme, "\n## Install\n")

@@ -55,6 +55,7 @@ func manifests(t *testing.T) map[string]manifest {
 
 // The plain manifests run Penstock as it should be run, with a configuration that it accepts.
 func TestManifests(t *testing.T) {
+	t.Parallel()
 	all := manifests(t)
 	pod := all["Deployment penstock"].Spec.Template.Spec
 	if len(pod.Containers) != 1 || pod.EnableServiceLinks == nil || *pod.EnableServiceLinks || !pod.Containers[0].SecurityContext.ReadOnly {
@@ -110,6 +111,7 @@ func helm(t *testing.T) string {
 // Helm accepts the chart with each of its values files, the plain manifests equal the chart's, and errors are
 // rejected.
 func TestChart(t *testing.T) {
+	t.Parallel()
 	helm, chart := helm(t), filepath.Join(root, kubernetes, "chart")
 	again := filepath.Join(t.TempDir(), "penstock.yaml")
 	run(t, root, []string{"HELM=" + helm}, filepath.Join(root, "scripts", "manifests"), again)

@@ -22,6 +22,7 @@ var program, root string
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {
+	nodetest.RunTogether()
 	dir, err := os.MkdirTemp("", "penstock-packaging-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

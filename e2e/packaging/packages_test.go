@@ -18,6 +18,7 @@ import (
 
 // Everything that the packages are made of is there, scripts are programs, and the configuration is kept on upgrades.
 func TestPackageFile(t *testing.T) {
+	t.Parallel()
 	var file struct {
 		Contents  []struct{ Src, Dst, Type string }
 		Overrides map[string]struct{ Scripts map[string]string }
@@ -46,6 +47,7 @@ func TestPackageFile(t *testing.T) {
 
 // The configuration of packages and images is one that the program starts with.
 func TestPackagedConfiguration(t *testing.T) {
+	t.Parallel()
 	out := run(t, t.TempDir(), []string{"STATE_DIRECTORY=" + t.TempDir()}, program, "serve", "--check", "--config", filepath.Join(root, "deploy/penstock.yaml"))
 	if !strings.Contains(out, "ok: configuration") {
 		t.Errorf("got %s", out)
@@ -85,6 +87,7 @@ func only(t *testing.T, pattern string) string {
 // A deb has no errors that lintian knows of. It is installed, serves, keeps its configuration when it is upgraded, and
 // leaves nothing when it is purged.
 func TestDeb(t *testing.T) {
+	t.Parallel()
 	dpkg := need(t, "dpkg", "dpkg")
 	first, second := buildPackages(t, "v0.1.0"), buildPackages(t, "v0.1.1")
 	if lintian, err := exec.LookPath("lintian"); err == nil {
@@ -117,6 +120,7 @@ func TestDeb(t *testing.T) {
 
 // The same with the rpm, which leaves a changed configuration under another name.
 func TestRPM(t *testing.T) {
+	t.Parallel()
 	rpm := need(t, "rpm", "rpm")
 	first, second := buildPackages(t, "v0.1.0"), buildPackages(t, "v0.1.1")
 	r := newRoot(t)

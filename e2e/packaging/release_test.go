@@ -13,6 +13,7 @@ const goreleaser = "github.com/goreleaser/goreleaser/v2@v2.14.3"
 
 // GoReleaser sets the same variables as `make dist`, and uploads what that has made.
 func TestGoReleaserFile(t *testing.T) {
+	t.Parallel()
 	text := readFile(t, filepath.Join(root, ".goreleaser.yaml"))
 	var file struct {
 		Dist   string
@@ -34,6 +35,7 @@ func TestGoReleaserFile(t *testing.T) {
 }
 
 func TestGoReleaserCheck(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	if out, err := tryRun(t, root, nil, "go", "install", goreleaser); err != nil {
 		t.Skipf("GoReleaser cannot be built here: %v\n%s", err, out)
@@ -45,6 +47,7 @@ func TestGoReleaserCheck(t *testing.T) {
 const actionlint = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.11"
 
 func TestReleaseWorkflowLint(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	if out, err := tryRun(t, root, nil, "go", "install", actionlint); err != nil {
 		t.Skipf("actionlint cannot be built here: %v\n%s", err, out)
@@ -53,6 +56,7 @@ func TestReleaseWorkflowLint(t *testing.T) {
 }
 
 func TestReleaseWorkflowFile(t *testing.T) {
+	t.Parallel()
 	var file struct {
 		Jobs map[string]struct {
 			Steps []struct{ Uses, Run string }

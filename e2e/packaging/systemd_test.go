@@ -20,6 +20,7 @@ const unit = "deploy/systemd/penstock.service"
 
 // systemd understands every line of the unit, and rates its exposure at 2.0 or less of 10.
 func TestUnit(t *testing.T) {
+	t.Parallel()
 	analyze := need(t, "systemd-analyze", "systemd")
 	text := readFile(t, filepath.Join(root, unit))
 	here := strings.ReplaceAll(text, "/usr/bin/penstock", program)
@@ -45,6 +46,7 @@ func TestUnit(t *testing.T) {
 // The service as systemd runs it: it says when it is ready, reads its rules again on SIGHUP, gives signs of life, and
 // says that it stops.
 func TestNotify(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	socket, next := notifySocket(t)
 	rules := writeFile(t, filepath.Join(dir, "rules.yaml"), "rules: [{name: one, match: {path: /one}, key: [ip], limits: [5/1h]}]\n")
