@@ -63,7 +63,7 @@ func (s *testAdmin) markedRequest(route admin.Route) *http.Request {
 		"DELETE /v1/annotations/{id}":     {"", ""},
 		"POST /v1/tools/backtest":         {"", "{}"},
 		"POST /v1/tools/suggest":          {"", "{}"},
-		"POST /v1/tools/simulate":         {"", "{}"},
+		"POST /v1/tools/simulate":         {"", object("requests", 1000)},
 		"POST /v1/tools/plan":             {"", "{}"},
 	}
 	with, ok := asked[route.Method+" "+route.Path]

@@ -65,6 +65,10 @@ func (rawCodec) Marshal(v any) ([]byte, error) {
 func TestLargeMessages(t *testing.T) {
 	e := newEngine(t, nil)
 	conn := serve(t, grpcapi.Options{Decider: e, Concluder: e, Batch: e})
+	times := 40
+	if testing.Short() {
+		times = 4
+	}
 	calls := func(n, length int) []byte {
 		call := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), make([]byte, length))
 		return bytes.Repeat(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), call), n)
@@ -84,7 +88,7 @@ func TestLargeMessages(t *testing.T) {
 		{"watched health", grpc_health_v1.Health_Watch_FullMethodName, append([]byte{0x0a, 0x80, 0x80, 0x3c}, make([]byte, 60<<14)...), codes.OK, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for range 40 {
+			for range times {
 				stream, err := conn.NewStream(patient(t), &grpc.StreamDesc{ServerStreams: true}, test.method, grpc.ForceCodec(rawCodec{}))
 				if err != nil {
 					t.Fatal(err)

@@ -58,13 +58,18 @@ func numberedChange(number int64) Change {
 
 // kills returns how often a test kills: a few times, or often in the long suite.
 func kills(few, many int) int {
-	switch {
-	case os.Getenv("PENSTOCK_TEST_LONG") == "1":
+	if os.Getenv("PENSTOCK_TEST_LONG") == "1" {
 		return many
-	case testing.Short():
-		return 2
 	}
 	return few
+}
+
+// skipShort skips a test of damage to files or processes, in which the race detector has nothing to find.
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("kills or damages, which the full suite does")
+	}
 }
 
 // ledger records the acknowledged versions, and those read back.
@@ -102,6 +107,7 @@ func (l *ledger) check(t *testing.T, db *DB) {
 }
 
 func TestAcknowledgedVersionsSurviveTheWriter(t *testing.T) {
+	skipShort(t)
 	t.Parallel()
 	each(t, func(t *testing.T, source string) {
 		var l ledger
@@ -130,6 +136,7 @@ func TestAcknowledgedVersionsSurviveTheWriter(t *testing.T) {
 
 // A process that is killed while it creates the database leaves one that the next can open.
 func TestKilledWhileCreating(t *testing.T) {
+	skipShort(t)
 	t.Parallel()
 	each(t, func(t *testing.T, source string) {
 		for range kills(10, 200) {
@@ -207,6 +214,7 @@ func checkIntegrity(t *testing.T, db *DB) {
 
 // The server is killed, all its processes at once, while a writer writes. The same DB then continues.
 func TestAcknowledgedVersionsSurviveTheServer(t *testing.T) {
+	skipShort(t)
 	t.Parallel()
 	// A server that does not wait for its disk at a commit must do so for ours: otherwise its crash would lose
 	// versions.

@@ -152,6 +152,7 @@ func TestNotADatabase(t *testing.T) {
 // Whatever damage a file has, no version is read that differs from what was saved, and nothing panics. The damage
 // is the same in every run except the long ones.
 func TestDamagedFile(t *testing.T) {
+	skipShort(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "rules.db")
 	db, err := Open(t.Context(), "sqlite:"+path, patient)

@@ -167,6 +167,9 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 	before := len(n.scrape(t))
 	many := 20_000
+	if testing.Short() {
+		many = 2000
+	}
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		many = 1_000_000
 	}

@@ -126,12 +126,12 @@ func TestCounts(t *testing.T) {
 		if s := n.Traffic.Stats(time.Minute); s.Total.Denied != 2 {
 			t.Errorf("after the first half is a minute ago: %+v, want 2 denied", s.Total)
 		}
-		time.Sleep(2 * time.Hour)
+		time.Sleep(time.Hour + time.Minute)
 		if s := n.Traffic.Stats(time.Hour); s.Total != (traffic.Counts{}) || len(s.Rules) != 0 || len(n.Recent(traffic.Filter{}, 100)) != 0 {
-			t.Errorf("after two hours %+v is remembered", s)
+			t.Errorf("after more than an hour %+v is remembered", s)
 		}
 		if again := n.Totals(); again != totals {
-			t.Errorf("totals %+v after two hours, want them as before", again)
+			t.Errorf("totals %+v after more than an hour, want them as before", again)
 		}
 	})
 }
@@ -286,7 +286,7 @@ func TestRecent(t *testing.T) {
 func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, document+"lists: {deny: [{user: mallory}]}")
-		for i := range 50_000 {
+		for i := range 10_000 {
 			n.call(t, "path=/elsewhere", fmt.Sprint("user=u", i))
 		}
 		for range 2 {
@@ -362,15 +362,18 @@ func TestLatency(t *testing.T) {
 		if !near(got.Percentile(50), 500*time.Microsecond) || !near(got.Percentile(99), 991*time.Microsecond) {
 			t.Errorf("%+v", got)
 		}
-		time.Sleep(2 * time.Hour)
+		time.Sleep(time.Hour + time.Minute)
 		if got := n.Traffic.Stats(time.Hour).Decisions; got.Count() != 0 {
-			t.Errorf("%+v after two hours", got)
+			t.Errorf("%+v after more than an hour", got)
 		}
 	})
 }
 
 // Memory does not grow with the number of rules seen over time.
 func TestManyRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles 11,000 rules, and only one goroutine counts")
+	}
 	var text strings.Builder
 	text.WriteString("rules:\n")
 	for i := range 11_000 {
