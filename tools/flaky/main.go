@@ -18,7 +18,8 @@ const help = `usage: scripts/flaky [flags] [PACKAGE...]
 
 flaky finds tests that fail by chance. It keeps the processors busy with loops, so that every test is slow and is
 interrupted anywhere, and runs the tests of each package ten times. Without packages it takes all of the modules .,
-bench and tools; a package of bench or tools is named by its folder, such as ./tools/lint.
+bench and tools; a package of bench or tools is named by its folder, such as ./tools/lint. Folders are relative to the
+root of the repository.
 
 	scripts/flaky                       # everything; many hours
 	scripts/flaky -list                 # the order of the packages, and why

@@ -20,13 +20,13 @@ import (
 const help = `usage: scripts/noise [flags] BASE NEW
 
 noise says whether benchmarks of two builds differ by more than noise. BASE and NEW are revisions of git, or directories
-with a working tree; "." is this one.
+with a working tree, relative to the root of this one, which is ".".
 
 	scripts/noise main . -bench '^BenchmarkAllow$'
 	scripts/noise -package ./memstore -bench 'Update' -pairs 30 HEAD~3 HEAD
 
-The tests of the package are built once for each. Then they take turns, and the order changes with every turn: BASE, NEW,
-and BASE again as a control. Each turn gives the ratios NEW/BASE and BASE again/BASE. The table has the median of each,
+The tests of the package are built once for each. Then they take turns, and the order changes with every turn: BASE,
+NEW, and BASE again as a control. Each turn gives the ratios NEW/BASE and BASE again/BASE. The table has the median of each,
 and its exact 95 % interval (sign test, so no assumption is made about the noise):
 
 	within noise  the interval ends at 1.02 or below
@@ -79,7 +79,7 @@ func parseFlags(args []string) (*options, error) {
 	flags.StringVar(&o.pkg, "package", ".", "package of the benchmarks")
 	flags.StringVar(&o.bench, "bench", "", "regular expression of the benchmarks, as of go test; required")
 	flags.StringVar(&o.benchtime, "benchtime", "0.5s", "time of each benchmark in each turn, as of go test")
-	flags.StringVar(&o.metric, "metric", "ns/op", "unit of the results to compare, such as B/op")
+	flags.StringVar(&o.metric, "metric", "ns/op", "unit of the results to compare, of which less is better, such as B/op")
 	flags.IntVar(&o.pairs, "pairs", 20, "pairs of measurements")
 	flags.Float64Var(&o.noise, "noise", 1.02, "ratio up to which a difference counts as noise")
 	var builds []string
