@@ -18,8 +18,7 @@ func TestHostileServer(t *testing.T) {
 				if strings.HasPrefix(name, "length ") && !strings.HasSuffix(name, "-5") {
 					continue // the guard is the same everywhere; the doctor asks much
 				}
-				var server *redistest.Fake
-				server = redistest.StartFake(t, func(words []string) string {
+				server := redistest.StartFake(t, func(words []string) string {
 					if strings.ToUpper(words[0]) == "HELLO" {
 						return redistest.Hello(mode)
 					}
