@@ -227,7 +227,7 @@ func TestExplain(t *testing.T) {
 func TestViewersSendSmallDocuments(t *testing.T) {
 	t.Parallel()
 	s := newTestAdmin(t, setup{})
-	long := object("document", "rules: []\n#"+strings.Repeat("x", 5<<20))
+	long := object("document", "rules: []\n#"+strings.Repeat("x", 4<<20))
 	for _, path := range []string{"/v1/rules/validate", "/v1/rules/diff"} {
 		if got := s.askAs(viewerToken, "POST", path, long); got.Code != 400 || !strings.Contains(got.Body.String(), "at most 4194304 bytes") {
 			t.Errorf("%s: %d %.200s", path, got.Code, got.Body)

@@ -242,7 +242,7 @@ func TestSuggestFromALog(t *testing.T) {
 func TestSimulateOnANode(t *testing.T) {
 	t.Parallel()
 	s := newTestAdmin(t, setup{})
-	body := object("requests", 20_000, "limit", 30, "model", "bursty", "algorithms", []string{"sliding_window_log", "fixed_window"})
+	body := object("requests", 5000, "limit", 30, "model", "bursty", "algorithms", []string{"sliding_window_log", "fixed_window"})
 	p := get[shownPage](s, "POST", "/v1/tools/simulate", body)
 	if row := p.row("sliding_window_log 30/1m"); len(row) < 7 || row[4] != "0" || row[5] != "0" || row[6] != "0.0000 %" {
 		t.Errorf("%q", row)
@@ -254,7 +254,7 @@ func TestSimulateOnANode(t *testing.T) {
 		t.Error("the same seed gives another page")
 	}
 	// Counters that do not fit would be shared, and decisions wrong.
-	s.refused("POST", "/v1/tools/simulate", object("requests", 300_000, "keys", 100_000, "zipf", 0, "requests_per_second", 10_000, "algorithms", []string{"fixed_window"}), 400, "invalid", "more live counters than fit", "penstock simulate")
+	s.refused("POST", "/v1/tools/simulate", object("requests", 100_000, "keys", 100_000, "zipf", 0, "requests_per_second", 10_000, "algorithms", []string{"fixed_window"}), 400, "invalid", "more live counters than fit", "penstock simulate")
 	for body, want := range map[string]string{
 		object("requests", 2_000_000):                       "at most 1000000",
 		object("keys", 200_000, "nodes", 17):                "nodes 17",
