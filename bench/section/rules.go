@@ -49,7 +49,7 @@ func Rules(b *lab.Bench) report.Section {
 	var sets []*ruleSet
 	for _, n := range []int{few, 1000, b.Size(100_000)} {
 		b.Step("compile %d", n)
-		set := prepareRules(n)
+		set := prepareRules(n, b.Size(weighed))
 		sets = append(sets, set)
 		cost.Add(set.name, report.Ours, 0, set.costs...)
 	}
@@ -78,11 +78,11 @@ func Rules(b *lab.Bench) report.Section {
 	return s
 }
 
-// weighed is how many rules are weighed at least.
+// weighed is how many rules are weighed at least: a few weigh less than what earlier sections may still release.
 const weighed = 50_000
 
-// prepareRules compiles a set from its text, as a node does.
-func prepareRules(size int) *ruleSet {
+// prepareRules compiles a set from its text, as a node does, as often as it takes to weigh this many rules.
+func prepareRules(size, weighed int) *ruleSet {
 	text := rulesText(0, size)
 	set := &ruleSet{name: fmt.Sprintf("%d rules", size), calls: columnsOf(size)}
 	before := inUse()
@@ -93,7 +93,6 @@ func prepareRules(size int) *ruleSet {
 	lab.Check(err)
 	compiled := time.Now()
 	set.snapshot = snapshot
-	// A few rules weigh less than what earlier sections may still release: many copies of them are weighed.
 	copies := make([]*rules.Snapshot, weighed/size)
 	for i := range copies {
 		copies[i], _, err = rules.Compile(doc, rules.Options{})
