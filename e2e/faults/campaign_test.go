@@ -29,9 +29,7 @@ func campaignSize(t *testing.T) int64 {
 
 // Whatever breaks, however often, every request is answered.
 func TestCampaign(t *testing.T) {
-	if !long {
-		t.Parallel()
-	}
+	besideOthers(t)
 	redis := redistest.Start(t)
 	proxy := startProxy(t, redis.Addr)
 	var nodes []*node

@@ -70,9 +70,7 @@ func TestFaults(t *testing.T) {
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
-			if !long { // where latencies are not looked at, others may be run beside
-				t.Parallel()
-			}
+			besideOthers(t)
 			f.try(t)
 		})
 	}

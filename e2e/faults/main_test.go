@@ -27,6 +27,13 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// besideOthers lets a test run in parallel, except in the long version, which looks at latencies.
+func besideOthers(t *testing.T) {
+	if !long {
+		t.Parallel()
+	}
+}
+
 // atLast bounds the wait for what must come, whatever it has to wait for: sentinels on a busy machine
 // may need several elections.
 const atLast = 2 * time.Minute

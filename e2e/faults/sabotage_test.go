@@ -27,6 +27,7 @@ func (r retrying) Take(ctx context.Context, t *storage.Ticket, out *storage.Outc
 }
 
 func TestRetriesChargeTwice(t *testing.T) {
+	besideOthers(t)
 	lossy := func(s spoiler) *figures {
 		link := startProxy(t, redistest.Start(t).Addr)
 		nodes := []penstock.Decider{embed(t, link.Addr, s), embed(t, link.Addr, s)}
@@ -44,6 +45,7 @@ func TestRetriesChargeTwice(t *testing.T) {
 var losing = link{lose: 0.05}
 
 func TestEvictionFreesTheBlocked(t *testing.T) {
+	besideOthers(t)
 	pressed := func(policy string) *figures {
 		redis := redistest.Start(t, "--maxmemory", "8mb", "--maxmemory-policy", policy)
 		nodes := []penstock.Decider{embed(t, redis.Addr, spoiler{}), embed(t, redis.Addr, spoiler{})}
@@ -76,6 +78,7 @@ func crowdOut(t *testing.T, addr string) {
 }
 
 func TestCallersClocksShow(t *testing.T) {
+	besideOthers(t)
 	skewed := func(by time.Duration) *figures {
 		redis := redistest.Start(t)
 		var nodes []penstock.Decider
@@ -104,6 +107,7 @@ func (unchargingStore) ChargeLate(context.Context, *storage.LateCharge) error { 
 
 // Nodes continue from the last answer of Redis, and Redis is charged with what they allowed meanwhile.
 func TestOutageWithinItsBound(t *testing.T) {
+	besideOthers(t)
 	outage := func(s spoiler) *figures {
 		redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 		nodes := []penstock.Decider{embed(t, redis.Addr, s), embed(t, redis.Addr, s)}
@@ -142,6 +146,7 @@ type brokenNode struct{ err error }
 func (b brokenNode) Decide(context.Context, *penstock.Call, *penstock.Verdict) error { return b.err }
 
 func TestFailuresAreCounted(t *testing.T) {
+	besideOthers(t)
 	nodes := []penstock.Decider{brokenNode{context.DeadlineExceeded}, brokenNode{errors.New("500 Internal Server Error")}}
 	const calls = 200
 	if f := judge(drive(nodes, 0, calls), span{}, exactly); f.lost+f.errors != calls || f.lost == 0 || f.errors == 0 || len(f.mistakes) == 0 {
