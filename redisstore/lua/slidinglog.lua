@@ -103,14 +103,14 @@ function finish_log(log, count_denied, now, cost, amount, passes, taken, writes,
     if not taken then amount = math.min(amount, count) end
     newest, sum = log.at, sum + amount
     -- Denied costs are recorded only up to one above the limit, or up to a debt.
-    local most = math.max(count + 1, log.sum)
+    local bound = math.max(count + 1, log.sum)
     if not taken and not log.empty and not log.repaired then
       total = (total + amount) % WRAP
       log.base = last_entry(log, log.base, nil, total, count)
       local _, base = log_entry(log, log.base)
       sum = (total - base) % WRAP
     end
-    if not taken and sum > most then log.rest, sum = most, most end
+    if not taken and sum > bound then log.rest, sum = bound, bound end
   end
   if not passes and cost <= count then
     if log.repaired then
