@@ -5,7 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # Packages that also run under the race detector, in short form: those whose tests share memory between goroutines, the
-# slowest first. The detector multiplies the run time, so not every package uses it. The commands of ./cmd/penstock run
+# slowest first. The detector multiplies the run time, so not every package uses it, and not every test: see
+# internal/racetest. `scripts/races` checks that races are noticed. The commands of ./cmd/penstock run
 # the server of ./internal/server in processes of their own: only the long suite runs them with the detector, too.
 RACE_PKGS ?= ./redisstore ./memstore ./rules/live ./internal/ruledb \
 	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./internal/nodebus ./internal/blocks ./internal/entitlement ./internal/trafficdb ./internal/usage ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/http1 ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./internal/server $(if $(PENSTOCK_TEST_LONG),./cmd/penstock)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
@@ -386,7 +387,7 @@ func TestNewTellsEveryMistake(t *testing.T) {
 }
 
 func TestAllowAllocatesNothing(t *testing.T) {
-	if poolForgets {
+	if racetest.Enabled {
 		t.Skip("with the race detector pools forget at random")
 	}
 	one, two := penstock.PerMinute(1_000_000), penstock.PerHour(1_000_000).TokenBucket(1_000_000)

@@ -5,11 +5,12 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/racetest"
 )
 
 // The most frequent decisions must not allocate.
 func TestDecideAllocatesNothing(t *testing.T) {
-	if poolForgets {
+	if racetest.Enabled {
 		t.Skip("with the race detector pools forget at random")
 	}
 	for _, test := range allocationCases {

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/engine/blocklist"
+	"github.com/penstock-io/penstock/internal/racetest"
 )
 
 const blockRules = `
@@ -116,7 +117,7 @@ func TestBlockNeedsNoStore(t *testing.T) {
 }
 
 func TestBlockedDecisionsAllocateNothing(t *testing.T) {
-	if poolForgets {
+	if racetest.Enabled {
 		t.Skip("with the race detector pools forget at random")
 	}
 	var blocks blocklist.List

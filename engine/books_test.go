@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
@@ -380,6 +381,7 @@ func TestResetClearsTheBooks(t *testing.T) {
 
 // The books are bounded: what does not fit is counted as dropped, and what has ended makes room.
 func TestBooksAreBounded(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	var now atomic.Int64 // the background reads it too
 	now.Store(int64(beginning))
 	store := &refusingStore{waveringStore: waveringStore{Store: newMemory(t)}}

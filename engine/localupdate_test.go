@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -155,7 +156,7 @@ func TestNodesComeAndGo(t *testing.T) {
 
 // Updating the local store does not allocate.
 func TestEchoAllocatesNothing(t *testing.T) {
-	if poolForgets {
+	if racetest.Enabled {
 		t.Skip("with the race detector pools forget at random")
 	}
 	for _, test := range allocationCases {

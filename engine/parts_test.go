@@ -8,6 +8,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -77,7 +78,7 @@ func TestDecideParts(t *testing.T) {
 func scenarioNow() penstock.Instant { return penstock.InstantOf(time.Unix(1_700_000_000, 0)) }
 
 func TestDecidePartsAllocatesNothing(t *testing.T) {
-	if poolForgets {
+	if racetest.Enabled {
 		t.Skip("with the race detector pools forget at random")
 	}
 	s := rules.NewSnapshot(rules.Options{})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
@@ -352,6 +353,7 @@ func TestRefusalsAreFinal(t *testing.T) {
 }
 
 func TestUnconfirmedAreBounded(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	store := newUnsettlingStore(t, errSilent)
 	e := newEngine(t, `rules: [{name: permits, key: [user], limits: [{concurrent: 30000, ttl: 1h}]}]`, engine.Options{Store: store})
 	var v penstock.Verdict

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/problem"
+	"github.com/penstock-io/penstock/internal/racetest"
 )
 
 // A wholeRecorder records responses that are written as a whole.
@@ -91,7 +92,7 @@ func TestWholeDenials(t *testing.T) {
 }
 
 func TestWholeDenialsDoNotAllocate(t *testing.T) {
-	if poolForgets {
+	if racetest.Enabled {
 		t.Skip("the pool of messages forgets some")
 	}
 	w := newWriter(t)

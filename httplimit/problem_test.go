@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/racetest"
 )
 
 // The hand-written encoding is byte for byte that of encoding/json.
@@ -85,7 +86,7 @@ func marshalled(t *testing.T, p *denialBody) string {
 
 // A flood of denials must allocate little: the texts and lines of the headers, the detail, and the length.
 func TestDenyAllocatesLittle(t *testing.T) {
-	if poolForgets {
+	if racetest.Enabled {
 		t.Skip("with the race detector pools forget at random")
 	}
 	w, v, req := newWriter(t), overLimit(), request("/")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -37,6 +38,7 @@ func at(t *testing.T, s *Store, m *algorithm.Meter, now algorithm.Instant, cost 
 // A follower ends with the newest answer, in whatever order answers arrive.
 func TestAdoptOutOfOrder(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	for name, limit := range adoptable {
 		t.Run(name, func(t *testing.T) {
 			m := limit.MustCompile()

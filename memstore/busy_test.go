@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -69,6 +70,7 @@ func newBusyKey(t *testing.T, maxBytes int64, perSecond int, reserve time.Durati
 
 // One key whose cost comes with the response is never denied for lack of memory, and uses little.
 func TestBusyKeyIsNotDenied(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	for _, rate := range busyRates() {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBusyKey(t, rate.maxBytes, rate.requests, 5*time.Minute)
@@ -90,6 +92,7 @@ func TestBusyKeyIsNotDenied(t *testing.T) {
 // Requests that are never settled, and kept for a refund by their name, are forgotten when there is no more room: the
 // oldest first. Other limits keep their room.
 func TestOldestRefundsAreForgotten(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	synctest.Test(t, func(t *testing.T) {
 		b := newBusyKey(t, 4<<20, 2000, time.Hour)
 		defer b.store.Close()
@@ -133,6 +136,7 @@ func TestOldestRefundsAreForgotten(t *testing.T) {
 
 // What may be forgotten is not in the way of what may not: open reservations use the rest of the memory.
 func TestOpenReservationsAreKept(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	synctest.Test(t, func(t *testing.T) {
 		b := newBusyKey(t, 4<<20, 2000, time.Hour)
 		defer b.store.Close()

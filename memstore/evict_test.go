@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
 func TestFloodFreesNobody(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	const victims, budget = 1000, 4 << 20
 	flood := uint64(1_000_000)
 	if testing.Short() {

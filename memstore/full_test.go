@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -133,6 +134,7 @@ func TestNoRoomForAGuard(t *testing.T) {
 // Tickets, settlements and bans of all shapes against a budget that is far too small for them.
 func TestFullStoreStaysSoundWithGuards(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	var meters []*algorithm.Meter
 	for _, count := range []int64{1, 5, 40, 300} {
 		ordinal := uint8(count % 32)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -39,7 +40,7 @@ func call(n uint64) (id storage.CallID) {
 }
 
 func TestGuardsDoNotAllocate(t *testing.T) {
-	if poolForgets {
+	if racetest.Enabled {
 		t.Skip("the pool forgets at random under the race detector")
 	}
 	s := open(t, Options{})
@@ -95,6 +96,7 @@ func TestGuardsDoNotAllocate(t *testing.T) {
 
 // A ban outlives every flood; once it is forgiven, its slot can be reused.
 func TestBansAreNotEvicted(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	const victims, budget = 500, 1 << 20
 	s := open(t, Options{MaxBytes: budget})
 	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: 24 * time.Hour})
@@ -152,6 +154,7 @@ func TestBansAreNotEvicted(t *testing.T) {
 // client's tokens, and blocks no other client.
 func TestFloodOfIDs(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	const victims, budget = 500, 2 << 20
 	flood := uint64(300_000)
 	if testing.Short() {

@@ -8,12 +8,14 @@ import (
 	"unsafe"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
 // The words of a key are those of its hash, whatever keys were remembered before, also if the memory of a key is used
 // for the next one.
 func TestHotKeysAreHashed(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	rule := storage.NewHasher("secret").Rule("domain", "rule", "key")
 	keys := &hotKeys{rule: rule}
 	random := rand.New(rand.NewPCG(1, 2))

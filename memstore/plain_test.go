@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -55,6 +56,7 @@ func meters(t *testing.T, limits []algorithm.Limit) (all []*algorithm.Meter) {
 // A plain ticket has the same outcome and leaves the same slots as it does through a workspace.
 func TestPlainTicketsAreDecidedAlike(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, 11))
 		in, through := open(t, Options{MaxBytes: MinBytes}), open(t, Options{MaxBytes: MinBytes})
@@ -207,6 +209,7 @@ func TestPlainTicketsInOppositeOrder(t *testing.T) {
 
 // Charges without a ticket have the results of a ticket through a workspace, and leave the same slots.
 func TestSeveralChargesAreDecidedAlike(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	synctest.Test(t, func(t *testing.T) {
 		without, through := open(t, Options{MaxBytes: MinBytes}), open(t, Options{MaxBytes: MinBytes})
 		through.seed = without.seed

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -20,6 +21,7 @@ import (
 // deny whatever a key gets beyond its limit.
 func TestFullStoreNeverUndercounts(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	for name, l := range map[string]algorithm.Limit{
 		"window":   {Algorithm: algorithm.FixedWindow, Count: 5, Window: time.Minute},
 		"calendar": {Algorithm: algorithm.FixedWindow, Count: 5, Period: algorithm.Hour},
@@ -147,6 +149,7 @@ func TestNewSharedCounterStartsFromTheOneBefore(t *testing.T) {
 // Keys of a rule may have different limits. Whichever of them share a counter, none gets more than its own limit.
 func TestSharingKeysHaveDifferentLimits(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	for name, l := range map[string]algorithm.Limit{
 		"window":              {Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Minute},
 		"window with denied":  {Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Minute, CountDenied: true},
@@ -192,6 +195,7 @@ func TestSharingKeysHaveDifferentLimits(t *testing.T) {
 
 // Once there is room, keys have their own counters again.
 func TestSharingEnds(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{MaxBytes: 1 << 20})
 		short := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Second})
@@ -271,6 +275,7 @@ func TestFullStoreRefusesPermitsAndReservations(t *testing.T) {
 // The denials that do occur are the price of never undercounting.
 func TestLightKeysAtTenTimesCapacity(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	size := int64(4 << 20)
 	if testing.Short() {
 		size = 1 << 20
@@ -309,6 +314,7 @@ func (m *memory) mostShared() (n uint32) {
 // Expired state makes room before any live state has to be shared or refused.
 func TestDeadKeysMakeRoomForLiveLogs(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	for name, pause := range map[string]time.Duration{"after a pause": 10 * time.Second, "at once": 1300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -31,6 +32,7 @@ func singleLimits() []algorithm.Limit {
 // The three ways to decide a single charge return the same, leave the same state and fail with the same error:
 // without a ticket, with a ticket, and with a ticket through a workspace, as tickets with more are decided.
 func TestSingleChargesAreDecidedAlike(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	for i, l := range singleLimits() {
 		t.Run(l.String(), func(t *testing.T) {
 			m := limit(t, l)
@@ -128,6 +130,7 @@ func TestSingleNeedsAFixedSize(t *testing.T) {
 
 // A ticket that is decided without Validate must be one that Validate accepts.
 func TestSingleTicketsAreValid(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	meters := []*algorithm.Meter{nil}
 	for _, l := range append(singleLimits(),
 		algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: time.Second},

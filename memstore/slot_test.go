@@ -4,11 +4,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
 // Two subjects that differ in one bit, and two limits that do, make four keys.
 func TestKeysOfLikesDiffer(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 100 {
 		seed := r.Uint64() | 1

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -80,7 +81,7 @@ func TestEndedContext(t *testing.T) {
 }
 
 func TestTakeDoesNotAllocate(t *testing.T) {
-	if poolForgets {
+	if racetest.Enabled {
 		t.Skip("the pool forgets at random under the race detector")
 	}
 	s := open(t, Options{})
@@ -196,6 +197,7 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 }
 
 func TestNewKeysTakeThePlaceOfExpiredOnes(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{MaxBytes: 16 << 20})
 		m := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 2, Window: time.Second})

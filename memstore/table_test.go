@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 )
 
 // check fails unless the table is sorted, has no slot before its home or after a gap it could have filled,
@@ -63,6 +64,7 @@ func regionOf(t testing.TB, maxBytes int64, shards int) *memory {
 }
 
 func TestTableIsAMap(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		table := regionOf(t, 1<<20, 4).table(int(seed) % 4)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/storage"
@@ -107,6 +108,7 @@ func TestAcrossSlots(t *testing.T) {
 // A store that does not undo, or undoes only a part, fails the check.
 func TestAcrossSlotsSabotaged(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	_, stores := clusterOf3(t, 1)
 	script := redisstore.AmendScriptText()
 	for name, broken := range map[string]string{

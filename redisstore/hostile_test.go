@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
@@ -80,6 +81,7 @@ func foreigners(kind algorithm.Kind) []foreignValue {
 // Under every kind of key, any value that we did not write is an error for the ticket and is unchanged.
 func TestForeignValues(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	server, store := serve(t)
 	for _, m := range eachKind(time.Hour) {
 		for i, f := range foreigners(m.Kind) {

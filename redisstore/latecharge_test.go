@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/storage"
@@ -246,6 +247,7 @@ func lateForeign(store *redisstore.Store, addr string) error {
 
 func TestLateCharges(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	server, store := serve(t)
 	if err := checkLate(store, server.Addr); err != nil {
 		t.Error(err)

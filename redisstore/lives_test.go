@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
 // Most writes do not set the expiry of their key. It is late enough for every slot anyway.
 func TestKeysLiveLongEnough(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	p := newTwoPaths(t)
 	p.real = true
 	seen, err := p.compare(takeScript.text, 3, 4000)

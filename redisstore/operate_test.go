@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/storage"
@@ -66,6 +67,7 @@ func list(t *testing.T, store *redisstore.Store, tag storage.RuleTag, about int,
 // A listing contains every subject of the rule, whatever state it has, and no other.
 func TestKeys(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		for i, prefix := range []string{"pen:", `pen:*?[a-z]^\-]:`, "pen:[", "pen:x*"} {
 			o.KeyPrefix = prefix
@@ -169,6 +171,7 @@ func TestKeysWhileOthersComeAndGo(t *testing.T) {
 
 func TestKeysOfWrongRequests(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)
 		for _, cursor := range []string{"garbage", "1", "/", "/-1", "/x", "host:1/", "host:1/1.5", "/18446744073709551616"} {

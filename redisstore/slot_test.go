@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/storage"
@@ -14,6 +15,7 @@ import (
 // The computed slot of a subject is the one Redis uses, for every key of the subject and any prefix.
 func TestSlots(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	cluster := redistest.StartCluster(t, 1)
 	r := rand.New(rand.NewPCG(3, 4))
 	var lists []*algorithm.Meter

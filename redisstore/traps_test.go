@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/storage"
@@ -149,6 +150,7 @@ func TestTrapClockAsText(t *testing.T) {
 // A limiter that records before counting stores what it denies: a flooding client uses memory and stays
 // denied.
 func TestTrapAddThenCount(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	server, store := serve(t)
 	const calls = 600
 	trap := useTechnique(t, server.Addr, "add_then_count", 10, time.Minute)

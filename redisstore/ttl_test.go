@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/storage"
@@ -62,6 +63,7 @@ const oddWindow = 9*time.Second + 999*time.Microsecond
 
 // Whatever the requests were, every key expires when its state no longer matters, and not much later.
 func TestEveryKeyEnds(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	server, store := serve(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, window := range []time.Duration{oddWindow, 13 * time.Second, time.Hour, 20 * time.Hour, algorithm.MaxWindow} {
@@ -162,6 +164,7 @@ func TestStaleSlotsAreDropped(t *testing.T) {
 
 // Records, reservations, holds and bans expire in time, and not before.
 func TestGuardsEnd(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	server, store := serve(t)
 	if err := errors.Join(checkGuardEnds(store, server.Addr), checkTidy(store, server.Addr)); err != nil {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -15,6 +16,7 @@ import (
 // needs, once a request has read it: a denied request, a peek, or a request that was denied elsewhere. A
 // counter that no request has read may expire when the limit that wrote it no longer needs it.
 func (s Suite) Expiry(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	if err := expiry(s.open(t, 1)); err != nil {
 		t.Error(err)
 	}

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
 // Guards checks the promises of bans, duplicates, reservations, permits and overdrafts on random traces,
 // with its own arithmetic.
 func (s Suite) Guards(t *testing.T) {
+	racetest.Skip(t, sameAsTwin)
 	nodes := s.open(t, fleet)
 	n := size(20, 100, 20_000)
 	for _, g := range guards {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -13,6 +14,7 @@ import (
 // single retry passes after retry-after and not a microsecond sooner, even where strikes have led to a ban.
 // After reset-after, and not sooner, the subject's limit is like new.
 func (s Suite) Promise(t *testing.T) {
+	racetest.Skip(t, sameAsTwin)
 	nodes := s.open(t, fleet)
 	s.seeded(t, func(seed uint64) error { return promises(nodes, seed, size(50, 300, 10_000)) })
 }

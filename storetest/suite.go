@@ -100,6 +100,9 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("Twin", s.Twin)
 }
 
+// sameAsTwin is why the race detector needs no further part with random traces.
+const sameAsTwin = "Twin plays the same operations from as many goroutines"
+
 // fleet is how many nodes share the state in concurrent tests.
 const fleet = 3
 

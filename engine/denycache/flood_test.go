@@ -11,12 +11,14 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
 // A client that does not stop costs the store a request a second, by the tickets' time and by the clock's.
 func TestFlood(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	const calls, lasting = 100_000, 10 * time.Second
 	for name, instant := range map[string]func(i int) penstock.Instant{
 		"by tickets":   func(i int) penstock.Instant { return start + penstock.Instant(i)*10*second/calls },
@@ -171,6 +173,7 @@ func (s *overtakenStore) Take(ctx context.Context, t *storage.Ticket, out *stora
 // Nodes that learn nothing from each other still allow exactly what the store would: a denial stays right,
 // whatever other nodes do. The table is so small that subjects always displace each other.
 func TestFleet(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	r := rand.New(rand.NewPCG(1, 2))
 	alone, shared := storetest.NewModel(), storetest.NewModel()
 	var nodes []*denycache.Cache

@@ -5,11 +5,13 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 )
 
 // Whatever requests arrive where and when, no limit is exceeded and no quota is lost or invented.
 func TestBounds(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	const seeds = 30
 	for _, l := range traced {
 		l.Count = 100
@@ -34,6 +36,7 @@ func TestBounds(t *testing.T) {
 
 // The bounds must be able to fail.
 func TestSabotageIsNoticed(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	eachGrant := func(do func(p *pool, g *grant)) func(*Store, *storage.Outcome) {
 		return func(s *Store, _ *storage.Outcome) {
 			s.eachPool(func(p *pool) {

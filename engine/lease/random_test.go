@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
@@ -15,6 +16,7 @@ import (
 // Tickets of all kinds, on clocks that also step back: outcomes are valid, and what the store was charged is
 // what requests report to have taken, or was lost as leased quota.
 func TestRandomTickets(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	for seed := range uint64(20) {
 		if err := playTickets(t, rand.New(rand.NewPCG(seed, 11))); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/storage"
@@ -275,6 +276,7 @@ func TestReturnLaws(t *testing.T) {
 
 // The laws must be able to fail.
 func TestReturnSabotageIsNoticed(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	grants := func(do func(*grant)) func(*Store) {
 		return func(s *Store) {
 			s.eachPool(func(p *pool) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
@@ -29,6 +30,7 @@ func TestOptions(t *testing.T) {
 // A hot key on three nodes, 400,000 requests a second by a virtual clock: the store sees almost none of them,
 // and the limit holds.
 func TestStoreCallsOfAHotKey(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	for _, test := range []struct {
 		name  string
 		limit int64
@@ -221,7 +223,7 @@ func TestEndedContextAndBadTickets(t *testing.T) {
 
 // A decision from a lease does not allocate.
 func TestAllocatesNothing(t *testing.T) {
-	if poolForgets {
+	if racetest.Enabled {
 		t.Skip("with the race detector pools forget at random")
 	}
 	s, g := around(t, memory(t, little)), leased(stranger(), 1, perSecond(100_000), penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1e6, Window: time.Minute}.MustCompile())

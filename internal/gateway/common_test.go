@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/racetest"
 )
 
 // A rawServer answers each request with the script that its header X-Script names, and keeps what it got.
@@ -290,6 +292,7 @@ func (c *conversation) take(s step, server *rawServer) string {
 // Servers get the same requests and clients the same responses, whether the ReverseProxy forwards or not, and as
 // without the fast path.
 func TestForwardedAsByReverseProxy(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	fixed := len(responseScripts)
 	scripts := append(append([]string(nil), responseScripts...), changedScripts(100)...)
 	server := newRawServer(t, scripts)

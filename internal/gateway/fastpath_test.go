@@ -20,7 +20,8 @@ func TestNetHTTPOnly(t *testing.T) {
 	if os.Getenv(netHTTPOnly) != "" {
 		t.Skip("this is the run without the fast path")
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.skip=^(TestNetHTTPOnly|Fuzz|Example)", "-test.timeout=10m")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.skip=^(TestNetHTTPOnly|Fuzz|Example)", "-test.timeout=10m",
+		fmt.Sprint("-test.short=", testing.Short()))
 	cmd.Env = append(os.Environ(), netHTTPOnly+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

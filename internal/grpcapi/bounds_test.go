@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/penstock-io/penstock/internal/grpcapi"
+	"github.com/penstock-io/penstock/internal/racetest"
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
@@ -63,6 +64,7 @@ func (rawCodec) Marshal(v any) ([]byte, error) {
 
 // Large messages give back their room, whether they are answered or refused. There is room for about 30 at a time.
 func TestLargeMessages(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	e := newEngine(t, nil)
 	conn := serve(t, grpcapi.Options{Decider: e, Concluder: e, Batch: e})
 	times := 40

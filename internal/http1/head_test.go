@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/penstock-io/penstock/internal/racetest"
 )
 
 // commonHeads are those of common responses, to GET.
@@ -131,6 +133,7 @@ func compareHeads(t *testing.T, head *Head, text, method string) (accepted bool)
 }
 
 func TestHeadAgreesWithNetHTTP(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	pieces := append([]string{"Content-Length: 3\r\n", "Keep-Alive: a\r\n", "0", "1", "HTTP/1.1 100 Continue\r\n\r\n", "204", "304", "Trailer: A\r\n", "Pragma: no-cache\r\n"}, alphabet...)
 	random := rand.New(rand.NewPCG(5, 6))
 	texts := append(append([]string(nil), commonHeads...), unusualHeads...)

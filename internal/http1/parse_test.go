@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/penstock-io/penstock/internal/racetest"
 )
 
 // common are heads that parse accepts.
@@ -140,6 +142,7 @@ var alphabet = []string{
 }
 
 func TestParseAgreesWithNetHTTP(t *testing.T) {
+	racetest.Skip(t, racetest.OneGoroutine)
 	random := rand.New(rand.NewPCG(1, 2))
 	accepted := 0
 	texts := append(append([]string(nil), common...), unusual...)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/racetest"
 )
 
 func row(attribute, value, name string, number int64) Entitlement {
@@ -85,6 +86,7 @@ func allRows(t *testing.T, db *DB, limit int) map[EntitlementKey]storedNumber {
 // Random changes are what a naive map says, for who lists the rows and for who follows the changes.
 func TestEntitlementsLikeNaive(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	each(t, func(t *testing.T, source string) {
 		db := open(t, source)
 		random := rand.New(rand.NewPCG(1, 2))
@@ -240,6 +242,7 @@ func TestEntitlementQueries(t *testing.T) {
 // Every change is in the audit log, with the numbers before and after.
 func TestEntitlementsAreAudited(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	each(t, func(t *testing.T, source string) {
 		db := open(t, source)
 		setRows(t, db, row("tenant", "acme", "requests", 100))

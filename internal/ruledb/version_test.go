@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/racetest"
 )
 
 func TestEmptyDatabase(t *testing.T) {
@@ -137,6 +138,7 @@ func TestRollbackIsANewVersion(t *testing.T) {
 
 func TestBigDocuments(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	each(t, func(t *testing.T, source string) {
 		db := open(t, source)
 		for base, size := range []int{1 << 20, MaxDocument} {
@@ -159,6 +161,7 @@ func TestBigDocuments(t *testing.T) {
 
 func TestHostileTextIsKeptAsItIs(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	texts := []string{
 		`'; DROP TABLE rule_versions; --`, `" OR ""="`, `$1 ?1 :a @b %s %n`, `\'; \x00 \\`, "`x`", "$$ $tag$ $$",
 		"/* -- */", "ünï ☃ 🐘 \u202e", "%_", "NULL", "E'\\000'", "{{.}} ${x}",

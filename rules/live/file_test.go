@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/rules/live"
 )
@@ -278,6 +279,7 @@ func TestNothingHalfWrittenIsServed(t *testing.T) {
 
 func TestWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	must(t, os.Mkdir(in("empty"), 0o700))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/racetest"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -46,6 +47,7 @@ func TestLastGoodWriter(t *testing.T) {
 // A process killed while it writes leaves either the old copy or the new one.
 func TestKillsLeaveAWholeCopy(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t, racetest.OneGoroutine)
 	kills := 40
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		kills = 1000

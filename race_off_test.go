@@ -1,5 +1,0 @@
-//go:build !race
-
-package penstock_test
-
-const poolForgets = false
