@@ -32,6 +32,7 @@ type Store struct {
 	pace     pacer
 	lanes    []lane // one, or one for each slot of a cluster
 	watch    watch
+	marks    marks
 	requests sync.Pool
 	runs     atomic.Int64
 	tickets  atomic.Int64

@@ -78,6 +78,9 @@ func (a *app) tellStatus(s *nodeStatus) error {
 	if b := s.Store.Breaker; b != nil {
 		row("breaker", "%s since %s, opened %s", b.State, b.Since.UTC().Format(time.RFC3339), times(b.Opened))
 	}
+	if l := s.Store.Losses; l != nil {
+		row("data lost", "%s, last %s: counters and bans started from zero", times(l.Times), l.Last.UTC().Format(time.RFC3339))
+	}
 	row("rules", "%s", rulesText(&s.Rules))
 	for _, n := range s.Nodes {
 		if n.Self && n.About != nil {

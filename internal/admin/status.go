@@ -33,6 +33,7 @@ type StoreStatus struct {
 	Connected bool           `json:"connected"`
 	Error     string         `json:"error,omitempty"`
 	Breaker   *BreakerStatus `json:"breaker,omitempty"`
+	Losses    *LossStatus    `json:"losses,omitempty"`
 	Nodes     int            `json:"nodes"` // nodes that share the limits, as far as is known
 }
 
@@ -42,6 +43,12 @@ type BreakerStatus struct {
 	Since   time.Time `json:"since"`
 	Opened  int64     `json:"opened"`
 	Refused int64     `json:"refused"` // requests that were not sent
+}
+
+// A LossStatus says that Redis has lost data that it had confirmed, as after FLUSHALL or a failover.
+type LossStatus struct {
+	Times int64     `json:"times"` // since the start of the node
+	Last  time.Time `json:"last"`
 }
 
 // A RulesStatus is which rules are served, and what prevents newer ones from being served.

@@ -76,6 +76,9 @@ func (s *store) status() admin.StoreStatus {
 		Kind: "redis", Connected: now.State == breaker.Closed, Nodes: s.nodes(),
 		Breaker: &admin.BreakerStatus{State: now.State.String(), Since: now.Since, Opened: now.Opened, Refused: now.Refused},
 	}
+	if lost := s.Losses(); lost.Times > 0 {
+		found.Losses = &admin.LossStatus{Times: lost.Times, Last: lost.Last}
+	}
 	if !found.Connected {
 		found.Error = cmp.Or(s.Problem(), now.Cause).Error()
 	}

@@ -78,7 +78,7 @@ func (s *Server) state() (found telemetry.State) {
 	found.Store = &telemetry.Store{
 		Up: broken.State == breaker.Closed, Refused: broken.Refused, Opened: broken.Opened,
 		RoundTrips: redis.Runs, NoScript: redis.NoScript,
-		Unconfirmed: conclusions.Unconfirmed, Dropped: conclusions.Dropped, Cancelled: conclusions.Cancelled,
+		Unconfirmed: conclusions.Unconfirmed, Dropped: conclusions.Dropped, Cancelled: conclusions.Cancelled, Losses: s.store.Losses().Times,
 	}
 	found.Denied, found.Leases, found.Late = new(s.store.Denied.Stats()), new(s.store.Leases.Stats()), new(s.engine.Load().LateStats())
 	return found

@@ -19,7 +19,11 @@ func (s *Stack) Join(o membership.Options, forget func(of storage.Subject, onlyB
 	if s.Redis != nil {
 		o.Beat = func(ctx context.Context, about string) (int, []membership.Peer, error) {
 			s.forgetCleared(ctx, forget)
-			return s.beat(ctx, o.ID, about)
+			nodes, peers, err := s.beat(ctx, o.ID, about)
+			if err == nil {
+				s.checkMarks(ctx, o.ID)
+			}
+			return nodes, peers, err
 		}
 		o.Leave = func(ctx context.Context) error { return s.Redis.Leave(ctx, o.ID) }
 	}

@@ -49,6 +49,9 @@ type Stack struct {
 	probed  chan struct{}         // closed when Redis has been probed once
 	first   sync.Once             // closes it
 	problem atomic.Pointer[error] // of the last probe of Redis
+
+	log    *slog.Logger
+	losses losses
 }
 
 // patience is how long the start waits for a Redis that does not answer: a node that decided without it at once would
@@ -60,7 +63,7 @@ const watchInterval = time.Second
 
 // Open returns at once, even if Redis cannot be reached: it is then probed until it can.
 func Open(o Options) (_ *Stack, err error) {
-	s := &Stack{Settled: make(chan struct{}), probed: make(chan struct{})}
+	s := &Stack{Settled: make(chan struct{}), probed: make(chan struct{}), log: o.Log}
 	if o.Redis != nil {
 		if s.Redis, err = redisstore.New(*o.Redis); err != nil {
 			return nil, err

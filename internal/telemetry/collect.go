@@ -101,6 +101,7 @@ func (c *collector) stores(out sender, s *State) {
 		out.gauge(storeUp, boolValue(s.Store.Up))
 		out.count(storeRefused, s.Store.Refused)
 		out.count(storeOpened, s.Store.Opened)
+		out.count(storeLosses, s.Store.Losses)
 		out.count(roundTrips, s.Store.RoundTrips)
 		out.count(scriptsSent, s.Store.NoScript)
 		out.gauge(unconfirmed, float64(s.Store.Unconfirmed))

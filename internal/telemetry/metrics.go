@@ -83,6 +83,7 @@ type Store struct {
 	Refused, Opened, RoundTrips, NoScript int64
 	Unconfirmed, Dropped                  int64 // releases and settlements
 	Cancelled                             int64 // requests whose client left before they were decided
+	Losses                                int64 // of data that Redis had confirmed
 }
 
 // Memory is the state of the store in memory.

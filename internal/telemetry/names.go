@@ -16,6 +16,7 @@ var (
 	storeUp      = describe("store_up", "1 while the shared store decides requests, 0 while it is unavailable.")
 	storeRefused = describe("store_calls_refused_total", "Requests that were not sent to the store because the circuit breaker was open.")
 	storeOpened  = describe("store_failures_total", "Times that the circuit breaker opened.")
+	storeLosses  = describe("store_data_losses_total", "Times that the shared store had lost data that it had confirmed, as after FLUSHALL or a failover: counters, bans and reservations.")
 	scriptsSent  = describe("store_scripts_sent_total", "Script runs that had to be sent again with the text of the script.")
 	unconfirmed  = describe("unconfirmed_conclusions", "Releases and settlements that the store did not confirm and that are being sent again.")
 	cancelled    = describe("cancelled_requests_total", "Requests whose client disconnected, or cancelled them, before they were decided. They count in no other metric of decisions.")
