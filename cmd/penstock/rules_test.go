@@ -58,7 +58,7 @@ func TestRulesOnPostgreSQL(t *testing.T) {
 	if stdout, _ := run(exitNo, one, "diff", "-"); !strings.Contains(stdout, "~ search  limits [2/1m] → [1/1m]") {
 		t.Errorf("diff: %s", stdout)
 	}
-	run(exitYes, "", "rollback", "1")
+	run(exitYes, "", "rollback") // to the version before
 	published(3, one)
 	if stdout, _ := run(exitYes, "", "export"); stdout != one {
 		t.Errorf("export: %s", stdout)
@@ -131,6 +131,7 @@ func TestRulesExitCodes(t *testing.T) {
 		{"history", exitYes},
 		{"history -n 0", exitUsage},
 		{"rollback 1", exitNo},
+		{"rollback", exitNo}, // there is none before the first
 		{"rollback x", exitUsage},
 		{"history --database sqlite:bad.yaml", exitFailed},
 	} {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -112,17 +111,23 @@ func (a *app) tellHistory(versions []versionJSON) error {
 func newRulesRollbackCommand(a *app) *cobra.Command {
 	var flags changeFlags
 	c := &cobra.Command{
-		Use:   "rollback VERSION",
+		Use:   "rollback [VERSION]",
 		Short: "Restore an older version of the rules",
-		Long: `Save the rules of an older version as the next version. The history keeps both. Rules that
-no longer compile are rejected.`,
-		Example: `  penstock rules history --database sqlite:penstock.db
+		Long: `Save the rules of an older version as the next version. Without a version, that is the one
+before the current one. The history keeps both. Rules that no longer compile are rejected.
+
+Bans that the current rules imposed stay: see penstock keys lift --rule.`,
+		Example: `  penstock rules rollback --database sqlite:penstock.db -m "the new limit was too low"
+  penstock rules history --database sqlite:penstock.db
   penstock rules rollback 3 --database sqlite:penstock.db -m "the new limit was too low"`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			to, err := strconv.ParseInt(args[0], 10, 64)
-			if err != nil || to < 1 {
-				return misused("version %q is not a number from 1 on", args[0])
+			to := int64(0)
+			if len(args) > 0 {
+				var err error
+				if to, err = strconv.ParseInt(args[0], 10, 64); err != nil || to < 1 {
+					return misused("version %q is not a number from 1 on", args[0])
+				}
 			}
 			base, err := a.openRules(c.Context(), &flags.databaseFlags, false)
 			if err != nil {
@@ -133,8 +138,13 @@ no longer compile are rejected.`,
 			if err != nil {
 				return err
 			}
-			if current.Number == to {
-				return exitWithNo(errors.New("version " + args[0] + " is the current one"))
+			switch {
+			case to == 0 && current.Number < 2:
+				return exitWithNo(fmt.Errorf("version %d is the first one: there is none before it", current.Number))
+			case to == 0:
+				to = current.Number - 1
+			case current.Number == to:
+				return exitWithNo(fmt.Errorf("version %d is the current one", to))
 			}
 			applied, err := base.service.Rollback(c.Context(), to, flags.change(a, current.Number))
 			if err != nil {
