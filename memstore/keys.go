@@ -12,17 +12,22 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Keys lists the subjects of a rule. Slots keep only their first 8 bytes, so a listed key is the part of
-// its text that those bytes determine, and an ellipsis. Records of requests and reservations are not
-// listed.
+// Keys lists the subjects of a rule. Of most slots only the first 8 bytes of the subject are known, so a listed key is
+// the part of its text that those bytes determine, and an ellipsis. A banned subject is listed in full: an operator must
+// be able to lift every ban. Records of requests and reservations are not listed.
 func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, about int) (page []string, next string, err error) {
 	at, err := s.parsePosition(cursor)
 	if err != nil {
 		return nil, "", err
 	}
 	now, back := s.clock.now(), inverse(s.seed)
-	list := func(place uint64) {
-		if low := place * back; uint32(low) == binary.LittleEndian.Uint32(tag[:]) {
+	list := func(k key, isBan bool) {
+		low := k.place * back
+		switch {
+		case uint32(low) != binary.LittleEndian.Uint32(tag[:]):
+		case isBan:
+			page = append(page, s.bannedSubject(k).String())
+		default:
 			page = append(page, keyText(low))
 		}
 	}
@@ -53,10 +58,18 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 
 // walk visits a chunk's worth of slots, starting at a place, and lists each place that has live state. It
 // returns where to continue. It takes the lock itself.
-func (sh *shard) walk(from uint64, now algorithm.Instant, list func(place uint64)) (looked int, next uint64, more bool) {
+func (sh *shard) walk(from uint64, now algorithm.Instant, list func(k key, isBan bool)) (looked int, next uint64, more bool) {
 	sh.lock()
 	defer sh.unlock()
-	last, listed := from, false
+	last := from
+	var found *slot // a live one of the last place, the ban's if there is one
+	tell := func() {
+		if found != nil {
+			list(found.key, found.head&sortMask == banned)
+			found = nil
+		}
+	}
+	defer func() { tell() }()
 	for i := sh.home(from); i < sh.size(); i++ {
 		s := sh.at(i)
 		if s.head == 0 || s.place > from {
@@ -66,15 +79,20 @@ func (sh *shard) walk(from uint64, now algorithm.Instant, list func(place uint64
 			if looked >= chunkSlots { // only between places, or the rest of a place would be left out
 				return looked, s.place, true
 			}
-			last, listed = s.place, false
+			tell()
+			last = s.place
 		}
 		looked++
-		if !listed && !s.isShared() && s.left(now, false) > 0 {
-			list(s.place)
-			listed = true
+		if isBan := s.head&sortMask == banned; !s.isShared() && s.left(now, false) > 0 && (found == nil || isBan) {
+			found = s
 		}
 	}
 	return looked, 0, false
+}
+
+// bannedSubject returns the subject of a ban, whose fingerprint is known.
+func (s *Store) bannedSubject(k key) storage.Subject {
+	return s.subjectAt(k, algorithm.PenaltyFingerprint)
 }
 
 // A position is where a listing continues. Tables are sorted by place, the greatest first, so however

@@ -3,10 +3,13 @@ package memstore
 import (
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/storage"
@@ -64,7 +67,7 @@ func TestKeysAreThoseOfTheRule(t *testing.T) {
 	if _, err := s.Ban(t.Context(), &storage.Ban{Subject: banned, Penalty: penalty, Length: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	want[listed(banned)] = 1
+	want[banned.String()] = 1
 	for _, about := range []int{-1, 0, 1, 300, 1_000_000} {
 		got := keysOf(t, s, mine.Tag(), about, func() {})
 		if len(got) != len(want) {
@@ -150,5 +153,29 @@ func TestKeysNameABadCursor(t *testing.T) {
 		if !errors.Is(err, algorithm.ErrInvalid) || !strings.Contains(err.Error(), `"`+bad+`"`) {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// A banned subject is listed in full, with any counters beside it, so that its ban can be lifted by what is listed.
+func TestBannedKeysAreListedInFull(t *testing.T) {
+	s := open(t, Options{MaxBytes: 4 << 20})
+	rule := storage.NewHasher("").Rule("shop", "search", "user")
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Hour})
+	log := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 1, Window: time.Hour})
+	penalty := penaltyOf(t, algorithm.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
+	want := map[string]int{}
+	for i := range 600 {
+		g := storage.Group{Subject: rule.Subject(strconv.Itoa(i)), Charges: []algorithm.Charge{{Meter: m, Cost: 1}, {Meter: log, Cost: 1}}, Penalty: penalty}
+		take(t, s, &storage.Ticket{Groups: []storage.Group{g}})
+		if text := listed(g.Subject); i%2 == 0 {
+			want[text]++
+		} else if out := take(t, s, &storage.Ticket{Groups: []storage.Group{g}}); out.Groups[0].BannedUntil == 0 {
+			t.Fatalf("not banned: %+v", out)
+		} else {
+			want[g.Subject.String()]++
+		}
+	}
+	if diff := cmp.Diff(want, keysOf(t, s, rule.Tag(), 50, func() {})); diff != "" {
+		t.Error(diff)
 	}
 }

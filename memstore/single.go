@@ -183,7 +183,7 @@ func (sh *shard) takeRare(at *slot, k key, now algorithm.Instant, given bool, m 
 // placeSingle returns the slot for a new state.
 func (sh *shard) placeSingle(k key, now algorithm.Instant, given bool, m *algorithm.Meter) (*slot, error) {
 	s := sh.memory.store
-	t := storage.Ticket{Groups: []storage.Group{{Subject: s.subjectAt(k, m)}}}
+	t := storage.Ticket{Groups: []storage.Group{{Subject: s.subjectAt(k, m.Fingerprint)}}}
 	if given {
 		t.Now = now
 	}

@@ -60,9 +60,9 @@ func keyOfWords(low, high, fingerprint, seed uint64) (k key, shard uint64) {
 }
 
 // subjectAt is the inverse of keyOf.
-func (s *Store) subjectAt(k key, m *algorithm.Meter) (subject storage.Subject) {
+func (s *Store) subjectAt(k key, fingerprint uint64) (subject storage.Subject) {
 	binary.LittleEndian.PutUint64(subject[:8], k.place*inverse(s.seed))
-	binary.LittleEndian.PutUint64(subject[8:], k.name^m.Fingerprint*s.seed)
+	binary.LittleEndian.PutUint64(subject[8:], k.name^fingerprint*s.seed)
 	return subject
 }
 

@@ -13,49 +13,39 @@ import (
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
-func newBansCommand(a *app) *cobra.Command {
-	return groupCommand(&cobra.Command{
-		Use:   "bans",
-		Short: "List active bans",
-		Long: `List active bans, imposed by a penalty or by an operator. To ban a client or lift a ban,
-see penstock keys. To deny clients of rules without a penalty, see penstock block.`,
-		Example: `  penstock bans list`,
-	}, newBansListCommand(a))
+// newBansCommand says what has become of an earlier command.
+func newBansCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "bans", Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return misused("penstock bans list is now penstock keys list --banned")
+		},
+	}
 }
 
-func newBansListCommand(a *app) *cobra.Command {
-	var found admin.Bans
-	return listCommand(a, &cobra.Command{
-		Use:   "list",
-		Short: "List active bans",
-		Long: `List the active bans of all rules with a penalty. The node scans the store page by page. It
-shows the key of clients that it has seen recently and the hash of others. A store in memory
-keeps only the first characters of a hash: clients that the node has not seen recently are
-counted as unknown.`,
-		Example: `  penstock bans list
-  penstock bans list -o json | jq -r '.bans[] | [.rule, .until] | @tsv'`,
-		Args: cobra.NoArgs,
-	}, "/v1/bans", func([]string, int) url.Values { return url.Values{} }, func(page *admin.Bans) ([]admin.Ban, string) {
-		found.Unknown += page.Unknown
+// listBans is penstock keys list --banned.
+func (a *app) listBans(c *cobra.Command) error {
+	most, err := c.Flags().GetInt("most")
+	if err != nil {
+		return err
+	}
+	return listPages(a, c, most, "/v1/bans", url.Values{}, func(page *admin.Bans) ([]admin.Ban, string) {
 		return page.Bans, page.Next
-	}, func(all []admin.Ban, note string) error {
-		found.Bans = all
-		return a.tellBans(&found, note)
-	})
+	}, func(all []admin.Ban, note string) error { return a.tellBans(&admin.Bans{Bans: all}, note) })
+}
+
+// bannedKey returns the key of a ban, or its hash if the node has not seen the client recently.
+func bannedKey(b *admin.Ban) string {
+	if b.Key != nil {
+		return keyText(b.Key)
+	}
+	return b.Subject
 }
 
 func (a *app) tellBans(found *admin.Bans, note string) error {
-	counted := spelling.Count(len(found.Bans), "ban")
-	if found.Unknown > 0 {
-		counted += fmt.Sprintf(", %s not checked: the store keeps only the beginning of the hash", spelling.Count(found.Unknown, "unknown client"))
-	}
-	return a.tellPages(found, "RULE\tKEY\tUNTIL\tBANS\tAUTHOR\tREASON", counted+note, func(table io.Writer) {
+	return a.tellPages(found, "RULE\tKEY\tUNTIL\tBANS\tAUTHOR\tREASON", spelling.Count(len(found.Bans), "ban")+note, func(table io.Writer) {
 		for _, b := range found.Bans {
-			key := b.Subject
-			if b.Key != nil {
-				key = keyText(b.Key)
-			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", b.Rule, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), b.Bans,
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", b.Rule, spelling.Printable(bannedKey(&b)), b.Until.UTC().Format(time.RFC3339), b.Bans,
 				spelling.Printable(cmp.Or(b.Author, "-")), spelling.Printable(cmp.Or(b.Reason, "-")))
 		}
 	})

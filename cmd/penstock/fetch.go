@@ -86,31 +86,36 @@ func listCommand[P, T any](a *app, c *cobra.Command, path string, query func(arg
 	addAdminFlags(c)
 	most := c.Flags().Int("most", 1000, "list at most `n`")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if *most < 1 {
-			return misused("--most %d must be 1 or more", *most)
-		}
-		client, err := a.adminClient(c)
-		if err != nil {
-			return err
-		}
-		all, cursor, q := []T{}, "", query(args, *most)
-		for more := true; more && len(all) < *most; more = cursor != "" {
-			q.Set("cursor", cursor)
-			var page P
-			if err := client.fetch(c.Context(), http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
-				return err
-			}
-			var items []T
-			items, cursor = itemsOf(&page)
-			all = append(all, items...)
-		}
-		note := ""
-		if cursor != "" || len(all) > *most {
-			note = ", and there are more: --most"
-		}
-		return tell(all[:min(*most, len(all))], note)
+		return listPages(a, c, *most, path, query(args, *most), itemsOf, tell)
 	}
 	return c
+}
+
+// listPages reads pages of a list until there are enough items.
+func listPages[P, T any](a *app, c *cobra.Command, most int, path string, q url.Values, itemsOf func(*P) (items []T, next string), tell func(all []T, note string) error) error {
+	if most < 1 {
+		return misused("--most %d must be 1 or more", most)
+	}
+	client, err := a.adminClient(c)
+	if err != nil {
+		return err
+	}
+	all, cursor := []T{}, ""
+	for more := true; more && len(all) < most; more = cursor != "" {
+		q.Set("cursor", cursor)
+		var page P
+		if err := client.fetch(c.Context(), http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
+			return err
+		}
+		var items []T
+		items, cursor = itemsOf(&page)
+		all = append(all, items...)
+	}
+	note := ""
+	if cursor != "" || len(all) > most {
+		note = ", and there are more: --most"
+	}
+	return tell(all[:min(most, len(all))], note)
 }
 
 // tellPages prints the list of a listCommand: as JSON, or as a table with the number of its rows.

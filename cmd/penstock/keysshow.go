@@ -14,19 +14,37 @@ import (
 )
 
 func newKeysListCommand(a *app) *cobra.Command {
-	return listCommand(a, &cobra.Command{
-		Use:   "list RULE",
-		Short: "List the clients with counters of a rule",
+	var banned bool
+	c := listCommand(a, &cobra.Command{
+		Use:   "list RULE | list --banned",
+		Short: "List the clients with counters of a rule, or the banned ones",
 		Long: `List the clients with counters of a rule. Stores contain only hashes of keys; the node shows
-the keys of clients that it has seen recently.
+the keys of clients that it has seen recently. With --banned, list the active bans of all
+rules with a penalty: penstock keys lift lifts them, also by their hash.
 
 The command scans the whole store page by page, without blocking it.`,
 		Example: `  penstock keys list search-per-user
-  penstock keys list search-per-user --most 10000 -o json`,
-		Args:              cobra.ExactArgs(1),
+  penstock keys list search-per-user --most 10000 -o json
+  penstock keys list --banned
+  penstock keys list --banned -o json | jq -r '.bans[] | [.rule, .until] | @tsv'`,
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeRuleNames,
 	}, "/v1/keys", func(args []string, _ int) url.Values { return url.Values{"rule": args} },
 		func(page *admin.Keys) ([]admin.Key, string) { return page.Keys, page.Next }, a.tellKeys)
+	c.Flags().BoolVar(&banned, "banned", false, "list the active bans, of all rules")
+	listKeys := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case banned && len(args) > 0:
+			return misused("--banned lists the bans of all rules: leave out %q", args[0])
+		case !banned && len(args) == 0:
+			return misused("no rule given; to list the bans of all rules, use --banned")
+		case !banned:
+			return listKeys(c, args)
+		}
+		return a.listBans(c)
+	}
+	return c
 }
 
 func (a *app) tellKeys(keys []admin.Key, note string) error {

@@ -66,7 +66,7 @@ Data goes to stdout, everything else to stderr. Exit status: 0 success or allowe
 	completeValues(root, "output", "text", "json")
 	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newHealthCommand(a), newManCommand(a), newVersionCommand(a))
 	root.AddCommand(newBacktestCommand(a), newSuggestCommand(a), newPlanCommand(a), newSimulateCommand(a), newBenchCommand(a))
-	root.AddCommand(newStatusCommand(a), newNodesCommand(a), newBansCommand(a), newBlockCommand(a), newAnnotationsCommand(a), newTailCommand(a), newTopCommand(a), newUsersCommand(a), newTokensCommand(a), newEntitlementsCommand(a))
+	root.AddCommand(newStatusCommand(a), newNodesCommand(a), newBansCommand(), newBlockCommand(a), newAnnotationsCommand(a), newTailCommand(a), newTopCommand(a), newUsersCommand(a), newTokensCommand(a), newEntitlementsCommand(a))
 	return root
 }
 

@@ -214,7 +214,7 @@ func TestBansList(t *testing.T) {
 			}
 			list := func() (found admin.Bans) {
 				t.Helper()
-				code, out, errs := p.run(t, "bans", "list", "-o", "json")
+				code, out, errs := p.keys(t, "list", "--banned", "-o", "json")
 				if err := json.Unmarshal([]byte(out), &found); err != nil || code != exitYes {
 					t.Fatalf("exit status %d, %v: %s%s", code, err, out, errs)
 				}
@@ -224,11 +224,11 @@ func TestBansList(t *testing.T) {
 			if len(found.Bans) != 2 || found.Bans[0].Rule != "once" || found.Bans[0].Key["user"] != "banned" || found.Bans[1].Rule != "twice" || found.Bans[1].Key["user"] != "good" || found.Unknown != 0 {
 				t.Errorf("got %+v", found)
 			}
-			code, out, errs := p.run(t, "bans", "list")
+			code, out, errs := p.keys(t, "list", "--banned")
 			if code != exitYes || !strings.HasPrefix(out, "RULE ") || !strings.Contains(out, `once   user="banned"  20`) || errs != "2 bans\n" {
 				t.Errorf("exit status %d\n%s%s", code, out, errs)
 			}
-			if _, out, errs := p.run(t, "bans", "list", "--most", "1"); strings.Count(out, "\n") != 2 || errs != "1 ban, and there are more: --most\n" {
+			if _, out, errs := p.keys(t, "list", "--banned", "--most", "1"); strings.Count(out, "\n") != 2 || errs != "1 ban, and there are more: --most\n" {
 				t.Errorf("--most 1:\n%s%s", out, errs)
 			}
 			if code, _, errs := p.keys(t, "lift", "user=banned"); code != exitYes {
@@ -236,6 +236,35 @@ func TestBansList(t *testing.T) {
 			}
 			if found := list(); len(found.Bans) != 1 || found.Bans[0].Rule != "twice" {
 				t.Errorf("after one was lifted: %+v", found)
+			}
+			// The bans of a rule that was a mistake are lifted without naming the clients.
+			for range 4 {
+				p.allows(t, `{"user": "banned", "path": "/once"}`)
+			}
+			if code, out, errs := p.keys(t, "lift", "--rule", "once", "--dry-run"); code != exitYes || !strings.Contains(out, `once  user="banned"`) || errs != "1 ban would be lifted\n" || len(list().Bans) != 2 {
+				t.Errorf("--dry-run: exit status %d: %s%s", code, out, errs)
+			}
+			if code, _, errs := p.keys(t, "lift", "--rule", "once"); code != exitYes || errs != "1 ban lifted\n" || len(list().Bans) != 1 {
+				t.Errorf("--rule: exit status %d: %s", code, errs)
+			}
+			if code, _, errs := p.keys(t, "lift", "--hash", list().Bans[0].Subject); code != exitYes || errs != "1 ban lifted\n" || len(list().Bans) != 0 {
+				t.Errorf("--hash: exit status %d: %s", code, errs)
+			}
+			for _, test := range []struct {
+				want string
+				args []string
+			}{
+				{"no client given", []string{"keys", "lift"}},
+				{"leave out", []string{"keys", "lift", "--dry-run", "user=u1"}},
+				{"if any flags in the group", []string{"keys", "lift", "--all", "--hash", "x"}},
+				{"has no penalty", []string{"keys", "lift", "--rule", "free"}},
+				{"no rule given", []string{"keys", "list"}},
+				{"leave out", []string{"keys", "list", "--banned", "once"}},
+				{"is now penstock keys list --banned", []string{"bans", "list", "-o", "json"}},
+			} {
+				if code, _, errs := p.run(t, test.args...); code == exitYes || !strings.Contains(errs, test.want) {
+					t.Errorf("%q: exit status %d: %s", test.args, code, errs)
+				}
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -150,7 +151,13 @@ Bans that the current rules imposed stay: see penstock keys lift --rule.`,
 			if err != nil {
 				return a.tellRefused(err, applied.Warnings)
 			}
-			return a.tellApplied(c.Context(), base, current, applied)
+			if err := a.tellApplied(c.Context(), base, current, applied); err != nil {
+				return err
+			}
+			if bytes.Contains(current.Document, []byte("penalty")) {
+				fmt.Fprintf(a.stderr, "bans that version %d imposed last until they end; to lift those of a rule: penstock keys lift --rule NAME --dry-run\n", current.Number)
+			}
+			return nil
 		},
 	}
 	flags.add(c)

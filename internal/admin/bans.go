@@ -8,13 +8,12 @@ import (
 
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/rules"
-	"github.com/penstock-io/penstock/storage"
 )
 
 // Bans are a page of the active bans.
 type Bans struct {
 	Bans    []Ban  `json:"bans"`
-	Unknown int    `json:"unknown"`        // clients in the page that this node cannot identify and so did not check
+	Unknown int    `json:"unknown"`        // clients in the page that were not checked; 0, because stores list banned clients in full
 	Next    string `json:"next,omitempty"` // the cursor of the next page
 }
 
@@ -70,31 +69,17 @@ func (a *Admin) listBans(x *apiRequest) (any, error) {
 
 // bansOf adds a page of the bans of one rule and returns the cursor of the next page.
 func (a *Admin) bansOf(x *apiRequest, r *rules.Rule, cursor string, told *Bans) (next string, err error) {
-	page, next, err := a.Store.Keys(x.r.Context(), r.Subjects.Tag(), cursor, bansPerPage)
+	found, next, err := a.bannedPage(x, r, cursor)
 	if err != nil {
 		return "", err
 	}
-	known, byHand := a.subjects(r), a.bansByHand(x.r.Context())
-	for _, text := range page {
-		s, ok := known[text]
-		if !ok {
-			if s, ok = parseSubject(r, text); !ok {
-				told.Unknown++
-				continue
-			}
+	byHand := a.bansByHand(x.r.Context())
+	for i := range found {
+		ban := found[i].ban
+		if ban.Key != nil {
+			ban.Author, ban.Reason = byHand.of(&ban)
 		}
-		seen, err := storage.Inspect(x.r.Context(), a.Store, 0, []storage.Group{s.group()}, 0)
-		if err != nil {
-			return "", err
-		}
-		if until := seen[0].Group.BannedUntil; until != 0 {
-			ban := Ban{Rule: r.Name, Subject: s.id.String(), Until: until.Time(), Bans: seen[0].Group.Bans}
-			if s.Key != nil {
-				ban.Key = attributesOf(s.Key)
-				ban.Author, ban.Reason = byHand.of(&ban)
-			}
-			told.Bans = append(told.Bans, ban)
-		}
+		told.Bans = append(told.Bans, ban)
 	}
 	return next, nil
 }

@@ -58,6 +58,7 @@ func (s *testAdmin) markedRequest(route admin.Route) *http.Request {
 		"POST /v1/entitlements/show":      {"", about},
 		"POST /v1/bans":                   {"", "{}"},
 		"DELETE /v1/bans":                 {"", "{}"},
+		"POST /v1/bans/lift":              {"", object("all", true, "dry_run", true)},
 		"PUT /v1/demo":                    {"", object("running", false)},
 		"POST /v1/annotations":            {"", "{}"},
 		"DELETE /v1/annotations/{id}":     {"", ""},

@@ -82,6 +82,7 @@ func (a *Admin) routes() []route {
 		{"GET", "/v1/bans", Operator, a.listBans},
 		{"POST", "/v1/bans", Operator, takes(a.ban)},
 		{"DELETE", "/v1/bans", Operator, takes(a.lift)},
+		{"POST", "/v1/bans/lift", Operator, takes(a.liftBans)},
 
 		{"GET", "/v1/entitlements", Operator, a.listEntitlements},
 		{"POST", "/v1/entitlements", Operator, a.changeEntitlements},

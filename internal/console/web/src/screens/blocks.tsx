@@ -110,7 +110,7 @@ export function Denied() {
           ))}
         </Table>
       )}
-      {bans.data?.more && <p class="quiet">There may be more bans. To list all, run penstock bans list.</p>}
+      {bans.data?.more && <p class="quiet">There may be more bans. To list all, run penstock keys list --banned.</p>}
     </section>
   )
 }
