@@ -145,7 +145,7 @@ type Limits struct {
 	BodyBytes           Size `key:"body_bytes" doc:"maximum size of a request body; -1: no limit"`
 	BodyRate            Size `key:"body_rate" doc:"minimum rate in bytes per second at which a client must send a request body until the response begins, over every timeouts.body; 0: no minimum"`
 	QueryParameters     int  `key:"query_parameters" doc:"maximum number of query parameters in a request"`
-	Connections         int  `key:"connections" doc:"maximum number of concurrent client connections; further ones wait. 0: derived from the open file limit"`
+	Connections         int  `key:"connections" doc:"maximum number of concurrent client connections; further ones wait. 0: derived from the open file limit, at most 1,048,576 of it"`
 	Streams             int  `key:"streams" doc:"maximum number of concurrent streams per HTTP/2 connection"`
 	HeldBytes           Size `key:"held_bytes" doc:"memory for requests delayed by leaky buckets: 16 KiB each, plus headers and up to 4 KiB of the body (64 KiB over HTTP/2). A rule may use as much as is still free, so one rule uses at most half; the number of delayed requests is limited the same way, by limits.connections. Further requests get 503"`
 	JSONBytes           Size `key:"json_bytes" doc:"maximum size of a JSON body that rules read attributes from, at the gateway and forward-auth. on_unreadable of the attribute says what happens to a request with a larger one"`

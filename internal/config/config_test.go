@@ -118,6 +118,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"unknown top field", "lisen: {}" + upstream, "", `penstock.yaml:1:1: unknown field "lisen"`},
 		{"duplicate", "data_dir: a\ndata_dir: b" + upstream, "", `penstock.yaml:2:1: data_dir: set twice`},
 		{"syntax", "listen: {gateway", "", "penstock.yaml:1:"},
+		{"no bound on connections", "gateway: {limits: {connections: -1}}" + upstream, "", `penstock.yaml:1:33: gateway.limits.connections: invalid number "-1": must be from 0 to 2147483647`},
 		{"no JSON can be read", "gateway: {limits: {json_bytes: 0}}" + upstream, "", "penstock.yaml:1:32: gateway.limits.json_bytes: 0 is not from 1 to 134217728"},
 		{"nothing can be held", "gateway: {limits: {held_bytes: 0}}" + upstream, "", "penstock.yaml:1:32: gateway.limits.held_bytes: 0 must be positive"},
 		{"two documents", "data_dir: a\n---\ndata_dir: b\n", "", "penstock.yaml:2:1: a second document begins here"},

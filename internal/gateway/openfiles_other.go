@@ -2,4 +2,4 @@
 
 package gateway
 
-func connectionsForOpenFiles() int { return 0 }
+func openFiles() uint64 { return 0 }

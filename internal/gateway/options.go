@@ -84,7 +84,7 @@ type Limits struct {
 	MaxHeaderBytes       int   // of a request; default 16 KiB; always bounded
 	MaxBody              int64 // bytes of a request; default 1 MiB
 	MaxQueryParameters   int   // default 1000; always bounded
-	MaxConnections       int   // at a time, others wait; default: what open files allow
+	MaxConnections       int   // at a time, others wait; default: what open files allow, see connectionsFor
 	ClientShare          int   // percent of MaxConnections per IPv4 address or IPv6 /64, except trusted peers; default 50
 	MaxConcurrentStreams int   // of an HTTP/2 connection; default 100; always bounded
 	MaxUpstream          int   // connections to one server at a time; default unlimited
@@ -108,7 +108,20 @@ type Timeouts struct {
 }
 
 // Connections returns how many connections a value of Limits.MaxConnections allows; 0 means unbounded.
-func Connections(configured int) int { return defaulted(configured, connectionsForOpenFiles()) }
+func Connections(configured int) int { return defaulted(configured, connectionsFor(openFiles())) }
+
+// connectionsFor returns how many connections a limit on open files allows. It reserves a server connection for each
+// client connection, and some files for the rest of the process, including its other listeners. Without a limit, as in
+// containers with LimitNOFILE=infinity, or with one that is unknown, there is a bound too: the share of a client is a
+// part of it.
+func connectionsFor(openFiles uint64) int {
+	const rest, unknown, most = 64, 1 << 16, 1 << 20
+	if openFiles == 0 {
+		openFiles = unknown
+	}
+	files := int(min(openFiles, most))
+	return max(files-files/4-rest, 2) / 2
+}
 
 // streamBuffer is how much of a request's body HTTP/2 buffers before it is read.
 const streamBuffer = 64 << 10

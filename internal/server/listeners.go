@@ -139,10 +139,21 @@ func (s *Server) eachServe(use func(name string, answer serve)) error {
 	return errors.Join(errs...)
 }
 
+// connectionsFor returns how many connections a listener accepts at a time, besides the gateway, which has its own
+// bound; others wait. A flood at one listener must leave open files for the others. A limit on open files that is
+// unknown, or so large that it is none, counts as a usual one.
+func connectionsFor(openFiles uint64, known bool) int {
+	const usual, most = 1 << 16, 1 << 20
+	if !known {
+		openFiles = usual
+	}
+	return max(int(min(openFiles, most)/8), 16)
+}
+
 // newEndpoint returns the endpoint of an open listener.
 func (s *Server) newEndpoint(name string, answer serve) *endpoint {
 	opened := s.listeners[name]
-	if n := connectionsOf(name); n > 0 {
+	if n := connectionsFor(OpenFiles()); name != "gateway" {
 		reserve := min(n/4, 128)
 		opened = connlimit.New(opened, connlimit.Options{
 			Max: n - reserve, PerClient: connlimit.Share(n-reserve, s.config.Listen.Share), Reserve: reserve, Exempt: s.isTrustedProxy,

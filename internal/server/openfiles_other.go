@@ -2,6 +2,5 @@
 
 package server
 
+// OpenFiles returns how many files the process may have open.
 func OpenFiles() (limit uint64, known bool) { return 0, false }
-
-func connectionsOf(string) int { return 0 }
