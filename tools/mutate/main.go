@@ -35,7 +35,8 @@ the cheapest first, as many as need at most half the limit; the results say how 
 runs once more by itself: only one that fails twice kills. Code outside functions counts as covered by all tests.
 
 The limit (60s) is the time that a mutant's tests use or sleep. Time in which they wait for a processor does not
-count, so a busy machine does not kill mutants. The limit of memory is 4 GiB.
+count, so a busy machine does not kill mutants. Tests are ended sooner, after a sixth of the limit and ten times what
+they take without any change. The limit of memory is 4 GiB.
 
 Results are appended to a file below -state, one for each state of the package's test binary. If mutate is stopped and
 started again, it continues. -fresh starts again, for instance after a change of testdata.

@@ -195,8 +195,20 @@ func TestPlan(t *testing.T) {
 			tests = append(tests, testRun{Test: fmt.Sprint(i), Seconds: seconds})
 		}
 		var tried trial
-		if got := fmt.Sprint(w.plan(&tried, tests)); got != test.groups || tried.LeftOut != test.leftOut {
+		var groups [][]string
+		for _, group := range w.plan(&tried, tests) {
+			groups = append(groups, names(group))
+		}
+		if got := fmt.Sprint(groups); got != test.groups || tried.LeftOut != test.leftOut {
 			t.Errorf("%s: %s, %d left out; want %s, %d", name, got, tried.LeftOut, test.groups, test.leftOut)
+		}
+	}
+}
+
+func TestAllowance(t *testing.T) {
+	for _, test := range []struct{ spent, usual, want float64 }{{0, 0, 10}, {0, 2, 30}, {0, 20, 60}, {45, 2, 15}, {70, 0, -10}} {
+		if got := allowance(60, test.spent, test.usual); got != test.want {
+			t.Errorf("%+v: %v", test, got)
 		}
 	}
 }
@@ -311,7 +323,7 @@ func TestSample(t *testing.T) {
 		}
 	}
 	// The limit is short, but not for a busy machine, because waiting for a processor does not count.
-	o := &options{seed: "1", limit: 500 * time.Millisecond, stateDir: t.TempDir()}
+	o := &options{seed: "1", limit: 6 * time.Second, stateDir: t.TempDir()}
 	var first *report
 	for range 2 { // the second time from the state
 		r, err := runTarget(t.Context(), o, targets[0], chosen)

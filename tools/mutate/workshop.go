@@ -254,17 +254,17 @@ func (w *workshop) overlay(m *mutant) (string, error) {
 
 // plan takes the cheapest tests that together need at most half the limit, at least one. It divides them into groups of
 // growing cost, each a process of its own, so that most mutants are killed cheaply. With all, each test is a group.
-func (w *workshop) plan(t *trial, tests []testRun) (groups [][]string) {
+func (w *workshop) plan(t *trial, tests []testRun) (groups [][]testRun) {
 	budget := w.limit.Seconds() / 2
 	var total float64
-	var group []string
+	var group []testRun
 	next := budget / 16
 	for i, test := range tests {
 		if total += test.Seconds; total > budget && i > 0 {
 			t.LeftOut = len(tests) - i
 			break
 		}
-		group = append(group, test.Test)
+		group = append(group, test)
 		if w.all || total > next {
 			groups = append(groups, group)
 			group, next = nil, total*4
@@ -277,33 +277,56 @@ func (w *workshop) plan(t *trial, tests []testRun) (groups [][]string) {
 }
 
 // runGroup runs tests until one kills the mutant, if any. Tests that fail run once more by themselves.
-func (w *workshop) runGroup(ctx context.Context, t *trial, binary string, tests []string) error {
+func (w *workshop) runGroup(ctx context.Context, t *trial, binary string, tests []testRun) error {
 	for len(tests) > 0 {
 		first, err := w.runFor(ctx, t, binary, tests)
 		if err != nil || t.Result == timedOut || first.passed {
 			return err
 		}
-		suspects := first.failed
-		if len(suspects) == 0 { // the process ended before it could say which
-			suspects = tests
+		failed := func(test testRun) bool { // all, if the process ended before it could say which
+			return len(first.failed) == 0 || slices.Contains(first.failed, test.Test)
+		}
+		var suspects, others []testRun
+		for _, test := range tests {
+			if failed(test) {
+				suspects = append(suspects, test)
+			} else {
+				others = append(others, test)
+			}
 		}
 		second, err := w.runFor(ctx, t, binary, suspects)
 		if err != nil || t.Result == timedOut {
 			return err
 		}
 		if !second.passed {
-			t.Result, t.By = killed, append(t.By, suspects...)
+			t.Result, t.By = killed, append(t.By, names(suspects)...)
 			return nil
 		}
-		t.Unstable = append(t.Unstable, suspects...)
-		tests = slices.DeleteFunc(slices.Clone(tests), func(test string) bool { return slices.Contains(suspects, test) })
+		t.Unstable, tests = append(t.Unstable, names(suspects)...), others
 	}
 	return nil
 }
 
-// runFor runs tests of a mutant in what is left of its limit.
-func (w *workshop) runFor(ctx context.Context, t *trial, binary string, tests []string) (*testResult, error) {
-	r, err := w.runTests(ctx, binary, tests, w.limit-time.Duration(t.Seconds*float64(time.Second)))
+func names(tests []testRun) []string {
+	list := make([]string, len(tests))
+	for i, test := range tests {
+		list[i] = test.Test
+	}
+	return list
+}
+
+// allowance returns how many seconds tests of a mutant may take: what is left of the limit, but no more than a sixth of
+// it and ten times what they take without any change. Most mutants that exceed that never end.
+func allowance(limit, spent, usual float64) float64 { return min(limit-spent, limit/6+10*usual) }
+
+// runFor runs tests of a mutant.
+func (w *workshop) runFor(ctx context.Context, t *trial, binary string, tests []testRun) (*testResult, error) {
+	usual := 0.0
+	for _, test := range tests {
+		usual += test.Seconds
+	}
+	seconds := allowance(w.limit.Seconds(), t.Seconds, usual)
+	r, err := w.runTests(ctx, binary, names(tests), time.Duration(seconds*float64(time.Second)))
 	if err != nil {
 		return nil, err
 	}
