@@ -18,10 +18,10 @@ import (
 // denies, none is charged. Each verdict is about its own request: next to one that denies it may allow, which
 // means that this request was not the cause.
 //
-// Requests under the same rule with the same key are charged there as one, with the sum of their costs. An
-// invalid request denies all, and so does a sum above [algorithm.MaxCount]. What does not fit into one ticket is decided one by one, as by DecideEach: more
-// than [storage.MaxGroups] rules in total, or several requests of one client under a rule that takes
-// reservations or permits, or recognises duplicates.
+// Requests under the same rule with the same key are charged there as one, with the sum of their costs. An invalid
+// request denies all, and so does a sum above [algorithm.MaxCount]. What does not fit into one ticket is decided
+// one by one, as by DecideEach: more than [storage.MaxGroups] rules in total, or several requests of one client
+// under a rule that takes reservations or permits, or recognises duplicates.
 func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than halfway
 	p := newAtomicBatch(e, len(calls))

@@ -84,10 +84,10 @@ func isBucket(l *penstock.LimitVerdict) bool {
 	return l.Algorithm == penstock.TokenBucket || l.Algorithm == penstock.LeakyBucket
 }
 
-// effectiveWindow returns how long a client should make do with what remains; not ok if that is unknown. It
-// is exact for fixed windows, and for denials. For a bucket that allowed the request it is when the next unit can be
-// used, rounded up to the bucket's clock. For a sliding window it is when this request leaves, or when a counter forgets
-// the first unit at the latest: a client that respects it is never denied.
+// effectiveWindow returns how long a client should make do with what remains; not ok if that is unknown. It is
+// exact for fixed windows, and for denials. For a bucket that allowed the request it is when the next unit can be
+// used, rounded up to the bucket's clock. For a sliding window it is when this request leaves, or when a counter
+// forgets the first unit at the latest: a client that respects it is never denied.
 func effectiveWindow(l *penstock.LimitVerdict) (_ time.Duration, ok bool) {
 	switch {
 	case !l.Allowed:

@@ -1,8 +1,8 @@
 package memstore
 
 // A subject may have any number of records of requests and of reservations, so they do not lie in its shard, which
-// ends at about a MiB. They are spread by their own keys over shards that hold nothing else. A ticket locks those of its
-// subjects first and then these: the holder of a subject's lock may lock them one after the other.
+// ends at about a MiB. They are spread by their own keys over shards that hold nothing else. A ticket locks those
+// of its subjects first and then these: the holder of a subject's lock may lock them one after the other.
 //
 // What may be forgotten uses at most half of the memory: then the oldest is forgotten for what is new.
 

@@ -15,10 +15,10 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Preview compares what two sets of rules decide for the recent requests that the nodes have kept. Each request is
-// replayed once, at its original time, starting with empty counters, and ends at once: the nodes do not keep how long
-// requests take. Peeks and duplicates are left out, as in a backtest of recent requests. If there were more requests than were kept, they
-// are a sample, and both sets deny less than they really would.
+// A Preview compares what two sets of rules decide for the recent requests that the nodes have kept. Each request
+// is replayed once, at its original time, starting with empty counters, and ends at once: the nodes do not keep how
+// long requests take. Peeks and duplicates are left out, as in a backtest of recent requests. If there were more
+// requests than were kept, they are a sample, and both sets deny less than they really would.
 type Preview struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`

@@ -44,8 +44,8 @@ type Options struct {
 	// Receive is called for every message to this node or to all, by one goroutine at a time. It must not block.
 	Receive func(from string, message []byte)
 
-	// Expects reports whether an answer is waited for, by its number. Others are not even decrypted: anyone who can write
-	// to Redis can send an old one again and again, and large ones take long to unpack. nil: no answer is.
+	// Expects reports whether an answer is waited for, by its number. Others are not even decrypted: anyone who can
+	// write to Redis can send an old one again and again, and large ones take long to unpack. nil: no answer is.
 	Expects func(from, number string) bool
 
 	// Changed is called when the connection is lost, with the error, and when it is back, with nil.
