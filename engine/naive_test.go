@@ -151,7 +151,7 @@ func (n *naive) charge(limits []naiveLimit, c *penstock.Call, now penstock.Insta
 		}
 		out[l.rule] = append(out[l.rule], penstock.LimitVerdict{
 			Rule: l.rule.Name, Policy: l.policy, Shadow: l.rule.Mode == rules.Shadow,
-			Algorithm: l.meter.Algorithm(), Count: l.meter.Limit().Count, Window: l.meter.Limit().Window,
+			Algorithm: l.meter.Algorithm(), Refill: l.meter.Limit().Refill, Count: l.meter.Limit().Count, Window: l.meter.Limit().Window,
 			Decision: d,
 		})
 	}
