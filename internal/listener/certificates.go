@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ type TLS struct {
 }
 
 // Certificates are the current TLS files. The files are checked when a client connects, at most once per interval. If
-// new files are invalid, the previous certificate stays in use.
+// new files are invalid, or clients would refuse the new certificate, the previous one stays in use.
 type Certificates struct {
 	files    TLS
 	log      *slog.Logger
@@ -40,6 +41,7 @@ type Certificates struct {
 	checked  time.Time
 	state    [3]fileState // of the files when they were last read
 	config   *tls.Config
+	retry    time.Time // when a certificate that was refused becomes valid; zero: never
 	refusals int64
 	reloads  int64
 }
@@ -101,11 +103,17 @@ func (c *Certificates) current() *tls.Config {
 	}
 	c.checked = now
 	state := c.stat()
-	if state == c.state {
+	if state == c.state && (c.retry.IsZero() || now.Before(c.retry)) {
 		return c.config
 	}
-	c.state = state // before reading: later changes are read again
+	c.state, c.retry = state, time.Time{} // before reading: later changes are read again
 	config, err := c.read()
+	if err == nil {
+		next := config.Certificates[0].Leaf
+		if err = worse(next, c.config.Certificates[0].Leaf, now); err != nil && now.Before(next.NotBefore) {
+			c.retry = next.NotBefore
+		}
+	}
 	if err != nil {
 		c.refusals++
 		c.log.Error("changed TLS files refused, the old certificate stays in use", "error", err)
@@ -115,6 +123,33 @@ func (c *Certificates) current() *tls.Config {
 	c.log.Info("TLS files reloaded", "not_after", config.Certificates[0].Leaf.NotAfter)
 	c.config = config
 	return config
+}
+
+// worse returns why a certificate must not replace the one in use: clients would refuse it. It returns nil if it may.
+// What the one in use lacks too is not asked of the next one.
+func worse(next, current *x509.Certificate, now time.Time) error {
+	if now.Before(current.NotAfter) && !now.Before(current.NotBefore) {
+		if !now.Before(next.NotAfter) {
+			return fmt.Errorf("it expired at %s, and the one in use is valid until %s", next.NotAfter.Format(time.RFC3339), current.NotAfter.Format(time.RFC3339))
+		}
+		if now.Before(next.NotBefore) {
+			return fmt.Errorf("it is not valid before %s; it is used from then on", next.NotBefore.Format(time.RFC3339))
+		}
+	}
+	names := slices.Clone(current.DNSNames)
+	for _, ip := range current.IPAddresses {
+		names = append(names, ip.String())
+	}
+	var missing []string
+	for _, name := range names {
+		if !slices.Contains(next.DNSNames, name) && (strings.HasPrefix(name, "*.") || next.VerifyHostname(name) != nil) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("it is not for %s, as the one in use is; restart to serve fewer names", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 func (c *Certificates) stat() (state [3]fileState) {

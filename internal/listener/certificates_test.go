@@ -2,6 +2,7 @@ package listener
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"log/slog"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock-io/penstock/internal/certtest"
 )
@@ -226,4 +228,59 @@ func TestParseMode(t *testing.T) {
 			t.Errorf("%q is a mode", bad)
 		}
 	}
+}
+
+// A certificate that clients would refuse does not replace one that they accept.
+func TestWorseCertificates(t *testing.T) {
+	now := time.Now()
+	valid := x509.Certificate{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), DNSNames: []string{"a.example", "*.b.example"}, IPAddresses: []net.IP{{127, 0, 0, 1}}}
+	changed := func(change func(*x509.Certificate)) *x509.Certificate {
+		c := valid
+		change(&c)
+		return &c
+	}
+	expired := changed(func(c *x509.Certificate) { c.NotAfter = now.Add(-time.Minute) })
+	early := changed(func(c *x509.Certificate) { c.NotBefore = now.Add(time.Minute) })
+	for name, c := range map[string]struct {
+		next, current *x509.Certificate
+		says          string
+	}{
+		"the same":            {&valid, &valid, ""},
+		"expired":             {expired, &valid, "expired"},
+		"not valid yet":       {early, &valid, "not valid before"},
+		"valid after expired": {&valid, expired, ""},
+		"both expired":        {expired, expired, ""},
+		"more names":          {changed(func(c *x509.Certificate) { c.DNSNames = append([]string{"c.example"}, valid.DNSNames...) }), &valid, ""},
+		"a wildcard instead":  {changed(func(c *x509.Certificate) { c.DNSNames = []string{"*.example", "*.b.example"} }), &valid, ""},
+		"other names":         {changed(func(c *x509.Certificate) { c.DNSNames = []string{"c.example"} }), &valid, "a.example, *.b.example"},
+		"no address":          {changed(func(c *x509.Certificate) { c.IPAddresses = nil }), &valid, "127.0.0.1"},
+	} {
+		if err := worse(c.next, c.current, now); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+}
+
+// Names that are missing in new files are refused, and told.
+func TestCertificateOfAnotherName(t *testing.T) {
+	ca := certtest.NewAuthority(t)
+	pair, other := ca.Issue(t, "localhost"), ca.Issue(t, "other.example")
+	s := serve(t, TLS{Certificate: pair.Certificate, Key: pair.Key})
+	certtest.ReplaceFile(t, pair.Key, read(t, other.Key))
+	certtest.ReplaceFile(t, pair.Certificate, read(t, other.Certificate))
+	if state, err := s.connect(ca.Client(t)); err != nil || state.PeerCertificates[0].SerialNumber.Cmp(pair.Serial) != 0 {
+		t.Errorf("error %v", err)
+	}
+	if got := s.Status(); got.Refusals == 0 || got.Reloads != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
