@@ -290,9 +290,10 @@ func measureRedis(ctx context.Context, address string) (*plan.StoreCosts, error)
 	})
 }
 
-// removeMeasured removes the keys of a measurement. Those that it cannot remove expire.
+// removeMeasured removes the keys of a measurement. Those that it cannot remove within a minute expire: there may be
+// many other keys to look through, and Redis or this machine may be busy.
 func removeMeasured(client rueidis.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for cursor := uint64(0); ; {
 		page, err := client.Do(ctx, client.B().Scan().Cursor(cursor).Match(measurePrefix+"*").Count(1000).Build()).AsScanEntry()
