@@ -1,6 +1,8 @@
 // Package e2e tests the program that people run: the real binary in separate processes, with real Redis and
 // PostgreSQL servers, over every API.
 //
+// Each test has nodes and servers of its own, so four tests run at a time. What must be alone is not parallel.
+//
 // It is separate because it belongs to no single part: each part has its own tests, and these cover only what
 // appears when they are put together. It imports what clients import, and nothing of the server.
 //

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,7 +98,8 @@ func start(t *testing.T, s setup) *node {
 		script = fmt.Sprintf("ulimit -n %d; %s", s.files, script)
 	}
 	cmd := exec.Command("sh", "-c", script, program)
-	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), s.unhurried()...), s.env...)
+	cmd.Dir = dir // and it keeps its data there
+	cmd.Env = slices.Concat(os.Environ(), []string{"HOME=" + dir, "XDG_DATA_HOME=" + dir}, s.unhurried(), s.env)
 	p := nodetest.StartProcess(t, cmd, filepath.Join(dir, "log"))
 	transport := new(http.Transport)
 	t.Cleanup(transport.CloseIdleConnections)

@@ -13,7 +13,9 @@ import (
 	"testing"
 )
 
+// Paths are matched exactly: what ignores case, slashes and parameters is the matter of TestPathSpellings.
 const pathRules = `
+path_matching: exact
 rules:
   - {name: admin, match: {path: "/admin/{rest...}"}, key: [], ` + counted + `}
   - {name: public, match: {path: "/public/{rest...}"}, key: [], ` + counted + `}

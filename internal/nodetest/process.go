@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,20 +36,18 @@ func BuildAndRun(run func(program string) int) int {
 	return run(program)
 }
 
-// RunTogether makes four parallel tests run at a time, unless -parallel says otherwise: each has nodes of its own and
-// mostly waits for them, so there may be more than processors. It is for TestMain.
+// RunTogether makes at least four parallel tests run at a time, unless -parallel is given: each has nodes of its own
+// and mostly waits for them, so there may be more than processors. It is for TestMain.
 func RunTogether() {
+	const least = 4
 	flag.Parse()
 	parallel := flag.Lookup("test.parallel")
-	flag.Visit(func(set *flag.Flag) {
-		if set == parallel {
-			parallel = nil
-		}
-	})
-	if parallel == nil {
+	given := runtime.GOMAXPROCS(0) >= least // then that is the default
+	flag.Visit(func(f *flag.Flag) { given = given || f == parallel })
+	if given {
 		return
 	}
-	if err := parallel.Value.Set("4"); err != nil {
+	if err := parallel.Value.Set(strconv.Itoa(least)); err != nil {
 		panic(err)
 	}
 }
