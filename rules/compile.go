@@ -173,6 +173,7 @@ func (c *compiler) snapshot() *Snapshot {
 	s.allow = c.list(c.doc.Lists.Allow, path{"lists", "allow"}, 0)
 	s.deny = c.list(c.doc.Lists.Deny, path{"lists", "deny"}, c.ignored(nil))
 	if c.mistakes == 0 && c.stopped == nil {
+		c.uncounted(s.all)
 		s.index = index.Build(items, s.allow, s.deny, c.work)
 		for _, r := range s.bodies.build(s, c.work) {
 			c.warn(path{"rules", r.Index, "match", "domain"}, complain("listeners that read bodies ask for the domain %s only, so attributes of a body have their default here unless a client of the decision API sends them", penstock.DefaultDomain))

@@ -120,7 +120,7 @@ func (s *Snapshot) firstUnmet(r *Rule, now penstock.Instant, v *index.Values) (R
 	}
 	for _, part := range r.item.Key {
 		if _, there := s.index.KeyValue(part, v); !there && !part.Optional {
-			return KeyIncomplete, fmt.Sprintf("the call lacks %s, which is part of the rule's key; write %s? to count it as empty", part.Name, part.Name)
+			return KeyIncomplete, fmt.Sprintf("the call lacks %s, which is part of the rule's key, so the rule does not limit it; write %s? to count it as empty", part.Name, part.Name)
 		}
 	}
 	return "", ""

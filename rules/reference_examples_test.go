@@ -20,7 +20,7 @@ var referenceExamples = map[string]string{
 	"rules[].name":                      "name: search-per-user",
 	"rules[].match":                     "match: {method: GET, path: \"/search/{rest...}\", plan: [free, trial]}",
 	"rules[].path_matching":             "match: {path: /login}\npath_matching: exact",
-	"rules[].key":                       "key: [user, plan?, ip/64]",
+	"rules[].key":                       "key: [user?, plan?, ip/64]",
 	"rules[].limits":                    "limits:\n  - 100/1m\n  - {rate: 10/s, burst: 20, algorithm: token_bucket}",
 	"rules[].requests_per_minute":       "requests_per_minute: 10\nrequests_per_hour: 100",
 	"rules[].requests_per_hour":         "requests_per_hour: 100",

@@ -42,11 +42,11 @@ var sections = []section{
 // referenceFrame is the default document around an example.
 var referenceFrame = []struct{ name, text string }{
 	{"attributes", "attributes:\n  user: {header: X-User-ID}\n  plan: {claim: plan}\n  tokens: {header: X-Tokens}\n  request: {header: X-Request-ID}\n"},
-	{"rules", "rules:\n  - name: search\n    key: [user]\n    limits: [100/1m]\n"},
+	{"rules", "rules:\n  - name: search\n    key: [user?]\n    limits: [100/1m]\n"},
 }
 
 // ruleFrame is the rest of the rule around an example of its fields.
-var ruleFrame = []struct{ name, text string }{{"name", "name: search"}, {"key", "key: [user]"}, {"limits", "limits: [100/1m]"}}
+var ruleFrame = []struct{ name, text string }{{"name", "name: search"}, {"key", "key: [user?]"}, {"limits", "limits: [100/1m]"}}
 
 // exampleDocument returns an example as a whole document. An example of a rule's field begins with the field.
 func exampleDocument(s *section, example string) string {

@@ -99,10 +99,10 @@ func TestPreviewWithEntitlementsAndPermits(t *testing.T) {
 attributes: {tenant: {claim: tenant}}
 rules:
   - name: api
-    key: [tenant]
+    key: [tenant?]
     limits: [{rate: "{tenant.requests}/1h", algorithm: sliding_window_log, max: 100, default: 2}]
-  - {name: running, key: [tenant], limits: [{concurrent: 5, ttl: 10m}]}
-  - {name: logins, key: [tenant], limits: [1000/1h], charge_if: "status == 401"}
+  - {name: running, key: [tenant?], limits: [{concurrent: 5, ttl: 10m}]}
+  - {name: logins, key: [tenant?], limits: [1000/1h], charge_if: "status == 401"}
 `
 	at := penstock.InstantOf(time.Now().Add(-2 * time.Minute))
 	s := newTestAdmin(t, setup{rules: document, now: func() penstock.Instant {
