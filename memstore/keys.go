@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Keys lists the subjects of a rule. Of most slots only the first 8 bytes of the subject are known, so a listed key is
-// the part of its text that those bytes determine, and an ellipsis. A banned subject is listed in full: an operator must
-// be able to lift every ban. Records of requests and reservations are not listed.
+// Keys lists the subjects of a rule. Of most slots only the first 8 bytes of the subject are known, so a listed
+// key is the part of its text that those bytes determine, and an ellipsis. A banned subject is listed in full:
+// an operator must be able to lift every ban. Records of requests and reservations are not listed.
 func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, about int) (page []string, next string, err error) {
 	at, err := s.parsePosition(cursor)
 	if err != nil {

@@ -83,11 +83,11 @@ func counted(bans []Ban) string {
 	return fmt.Sprintf("%s: %s", spelling.Count(len(bans), "ban"), strings.Join(hashes, " "))
 }
 
-// banningRules returns the selected rules that can ban, from the one the cursor is at, and the cursor within it.
-func (a *Admin) banningRules(asked *liftSelector) (banning []*rules.Rule, at string, err error) {
+// check returns the errors of a selector, and the position of its cursor.
+func (l *liftSelector) check() (cursor url.Values, err error) {
 	var mistakes wire.FieldErrors
 	given := 0
-	for _, is := range []bool{asked.Rule != "", asked.Hash != "", asked.All} {
+	for _, is := range []bool{l.Rule != "", l.Hash != "", l.All} {
 		if is {
 			given++
 		}
@@ -95,17 +95,23 @@ func (a *Admin) banningRules(asked *liftSelector) (banning []*rules.Rule, at str
 	if given != 1 {
 		mistakes.Add("rule", "give one of rule, hash and all")
 	}
-	cursor, err := url.ParseQuery(asked.Cursor)
-	if err != nil || len(asked.Cursor) > 1024 {
+	cursor, err = url.ParseQuery(l.Cursor)
+	if err != nil || len(l.Cursor) > 1024 {
 		mistakes.Add("cursor", "is not the next of the previous page")
 	}
-	s, isHash := parseSubject(nil, asked.Hash)
-	if asked.Hash != "" && !isHash {
-		mistakes.Add("hash", "%.64q is not the hash of a key: 22 characters, as penstock keys list --banned shows them", asked.Hash)
+	if _, isHash := parseSubject(nil, l.Hash); l.Hash != "" && !isHash {
+		mistakes.Add("hash", "%.64q is not the hash of a key: 22 characters, as penstock keys list --banned shows them", l.Hash)
 	}
-	if err := mistakes.Err(); err != nil {
+	return cursor, mistakes.Err()
+}
+
+// banningRules returns the selected rules that can ban, from the one the cursor is at, and the cursor within it.
+func (a *Admin) banningRules(asked *liftSelector) (banning []*rules.Rule, at string, err error) {
+	cursor, err := asked.check()
+	if err != nil {
 		return nil, "", err
 	}
+	at = cursor.Get("at")
 	if asked.Rule != "" {
 		r, err := a.rule(asked.Rule)
 		if err != nil {
@@ -114,8 +120,9 @@ func (a *Admin) banningRules(asked *liftSelector) (banning []*rules.Rule, at str
 		if r.Penalty == nil {
 			return nil, "", mistake("rule", "rule %s has no penalty: its bans have no effect", r.Name)
 		}
-		return []*rules.Rule{r}, cursor.Get("at"), nil
+		return []*rules.Rule{r}, at, nil
 	}
+	s, _ := parseSubject(nil, asked.Hash)
 	for _, r := range a.Rules.Live.Load().Rules {
 		tag := r.Subjects.Tag()
 		if r.Penalty != nil && (asked.All || string(tag[:]) == string(s.id[:len(tag)])) {
@@ -125,14 +132,15 @@ func (a *Admin) banningRules(asked *liftSelector) (banning []*rules.Rule, at str
 	if asked.Hash != "" && len(banning) == 0 {
 		return nil, "", mistake("hash", "%s is not a key of any rule with a penalty", asked.Hash)
 	}
-	if from := cursor.Get("rule"); from != "" {
-		i := slices.IndexFunc(banning, func(r *rules.Rule) bool { return r.Name == from })
-		if i < 0 {
-			return nil, "", mistake("cursor", "is outdated because the rules have changed: start with the first page")
-		}
-		banning = banning[i:]
+	from := cursor.Get("rule")
+	if from == "" {
+		return banning, at, nil
 	}
-	return banning, cursor.Get("at"), nil
+	i := slices.IndexFunc(banning, func(r *rules.Rule) bool { return r.Name == from })
+	if i < 0 {
+		return nil, "", mistake("cursor", "is outdated because the rules have changed: start with the first page")
+	}
+	return banning[i:], at, nil
 }
 
 // A bannedSubject is a client and its ban.
@@ -151,8 +159,8 @@ func (a *Admin) bannedPage(x *apiRequest, r *rules.Rule, cursor string) (found [
 	return found, next, err
 }
 
-// bannedOf returns those of the listed clients that are banned. A store that does not list a key in full knows that it is
-// not.
+// bannedOf returns those of the listed clients that are banned. A store that does not list a key in full knows
+// that it is not.
 func (a *Admin) bannedOf(x *apiRequest, r *rules.Rule, page []string) (found []bannedSubject, err error) {
 	known := a.subjects(r)
 	for _, text := range page {
