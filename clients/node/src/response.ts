@@ -117,8 +117,19 @@ function state(l: Limit): string {
 function effectiveWindow(l: Limit): number | null {
   if (!l.allowed) return l.retry_after_ms;
   if (l.algorithm === "concurrency" || l.reset_after_ms <= 0) return null;
-  if (isBucket(l)) return l.reset_after_ms / Math.max(1, l.used);
-  return Math.min(l.reset_after_ms, Math.max(l.window_ms, 0));
+  if (isBucket(l)) return nextUnit(l, l.count);
+  const wait = Math.min(l.reset_after_ms, Math.max(l.window_ms, 0));
+  // if all was used in this part of a counter, it fades only in the next
+  return l.algorithm === "sliding_window_counter" ? Math.max(wait, nextUnit(l, Math.max(1, l.used))) : wait;
+}
+
+/** When more will be left, if count units come back in a window, one after the other. Debt is paid first. */
+function nextUnit(l: Limit, count: number): number {
+  const used = Math.max(1, l.used);
+  if (count <= 0) return l.reset_after_ms / used;
+  const first = Math.min(used, Math.max(1, used - l.limit + 1)); // units that must come back
+  const later = Math.floor(((used - first) * Math.max(l.window_ms, 0)) / count);
+  return Math.max(0, l.reset_after_ms - later);
 }
 
 const quoted = (text: string) => `"${text.replace(/[^ -~]/g, "?").replace(/["\\]/g, "\\$&")}"`;

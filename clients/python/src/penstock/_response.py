@@ -154,8 +154,21 @@ def _effective_window_ms(limit: Limit) -> Optional[int]:
     if limit.algorithm == "concurrency" or limit.reset_after_ms <= 0:
         return None
     if limit.algorithm in _BUCKETS:
-        return -(-limit.reset_after_ms // max(1, limit.used))
-    return min(limit.reset_after_ms, max(limit.window_ms, 0))
+        return _next_unit_ms(limit, limit.count)
+    wait = min(limit.reset_after_ms, max(limit.window_ms, 0))
+    if limit.algorithm == "sliding_window_counter":  # if all was used in this part, it fades only in the next
+        wait = max(wait, _next_unit_ms(limit, max(1, limit.used)))
+    return wait
+
+
+def _next_unit_ms(limit: Limit, count: int) -> int:
+    """Return when more will be left, if count units come back in a window, one after the other. Debt is paid first."""
+    used = max(1, limit.used)
+    if count <= 0:
+        return -(-limit.reset_after_ms // used)
+    first = min(used, max(1, used - limit.limit + 1))  # units that must come back
+    later = (used - first) * max(limit.window_ms, 0) // count
+    return max(0, limit.reset_after_ms - later)
 
 
 def _quoted(text: str) -> str:
