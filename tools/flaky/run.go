@@ -223,7 +223,7 @@ func runSuite(ctx context.Context, o *options) error {
 	}
 	defer log.Close()
 	fmt.Printf("make test beside %d busy loops; output in %s\n", o.busy, name)
-	command := exec.CommandContext(ctx, "make", "test", "GOTESTFLAGS=-count=1 -timeout "+o.timeout.String())
+	command := exec.CommandContext(ctx, "make", "--no-print-directory", "test", "GOTESTFLAGS=-count=1 -timeout "+o.timeout.String())
 	command.Stdout, command.Stderr = log, log
 	endTogether(command)
 	start := time.Now()
@@ -232,7 +232,7 @@ func runSuite(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	for _, line := range regexp.MustCompile(`(?m)^(\s*--- FAIL: .*|FAIL\t.*|panic: .*|make: .*Error.*)$`).FindAllString(string(output), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^(\s*--- FAIL: .*|FAIL\t.*|panic: .*|make(?:\[\d+\])?: .*Error.*)$`).FindAllString(string(output), -1) {
 		fmt.Println(line)
 	}
 	fmt.Printf("make test: %v after %v\n", map[bool]string{true: "passed", false: "failed"}[failure == nil], time.Since(start).Round(time.Second))
