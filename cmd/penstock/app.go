@@ -20,6 +20,8 @@ type app struct {
 	terminal       bool     // stderr is a terminal: use colour and show progress
 	colour         bool     // stdout is a terminal, too
 
+	ignored []string // flags of the command line that were ignored
+
 	output string // the value of -o
 	report string // the value of --report
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	_ "time/tzdata" // calendar limits find their time zones on every system
 
 	"github.com/spf13/cobra"
@@ -14,15 +16,28 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 )
 
-func main() { os.Exit(realApp().run(context.Background(), arguments(os.Args))) }
+func main() {
+	a := realApp()
+	args, ignored := arguments(os.Args)
+	a.ignored = ignored
+	os.Exit(a.run(context.Background(), args))
+}
 
 // arguments returns those of the command line. If the program is run like envoyproxy/ratelimit, by the name
-// ratelimit and without arguments, it serves with the configuration in its environment.
-func arguments(line []string) []string {
-	if len(line) == 1 && filepath.Base(line[0]) == "ratelimit" {
-		return []string{"serve", "--envoy-ratelimit-env"}
+// ratelimit and without a command, it serves with the configuration in its environment and ignores all flags, as that
+// service does. Their names are returned, without their values, which can be secret.
+func arguments(line []string) (args, ignored []string) {
+	args = line[1:]
+	if filepath.Base(line[0]) != "ratelimit" || len(args) > 0 && (!strings.HasPrefix(args[0], "-") || slices.Contains([]string{"-h", "--help", "--version"}, args[0])) {
+		return args, nil
 	}
-	return line[1:]
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "-") {
+			name, _, _ := strings.Cut(arg, "=")
+			ignored = append(ignored, name)
+		}
+	}
+	return []string{"serve", "--envoy-ratelimit-env"}, ignored
 }
 
 func realApp() *app {

@@ -87,6 +87,9 @@ func (a *app) serve(ctx context.Context, c *config.Config) error {
 	for _, ignored := range c.Ignored {
 		log.Warn("environment variable ignored", "detail", ignored)
 	}
+	for _, name := range a.ignored {
+		log.Warn("flag ignored, as by envoyproxy/ratelimit", "flag", name)
+	}
 	s, err := server.New(ctx, server.Options{Config: c, Log: log, Build: buildinfo.Read()})
 	if err != nil {
 		return err

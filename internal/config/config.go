@@ -35,6 +35,9 @@ type Config struct {
 	Warnings []string // settings that work but should be changed
 	Ignored  []string // variables of envoyproxy/ratelimit that are set but have no effect here, with the reason
 
+	// AdminOptional lets the server start without the admin listener if its address is taken: nobody has asked for it.
+	AdminOptional bool
+
 	Demo    bool // adds the sample rules to a database without rules, and a demo upstream to a gateway without upstreams
 	Traffic bool // generate demo traffic from the start
 }
@@ -92,7 +95,8 @@ type GRPC struct {
 
 type Envoy struct {
 	Health   []string `key:"health_services" doc:"additional service names for gRPC health checks, besides ratelimit and the full names of the two Envoy services"`
-	Metadata bool     `key:"response_dynamic_metadata" doc:"return the domain, descriptors and hits of each request as dynamic metadata, like RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit; metadata of limits is always returned"`
+	Metadata bool     `key:"response_dynamic_metadata" doc:"return the domain, descriptors and hits of each request as dynamic metadata, like RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit"`
+	Remarks  bool     `key:"dynamic_metadata" doc:"return dynamic metadata: that of limits, and under penstock the rule and reason of a denial, denials by shadow rules and the quality. false: only with response_dynamic_metadata"`
 	Body     string   `key:"denial_body" oneof:"json plain none" doc:"body that Envoy sends to denied clients: json: a problem document; plain: one sentence, for gRPC routes, where it becomes the grpc-message; none: an empty body"`
 	Headers  bool     `key:"denial_headers" doc:"send Retry-After, Cache-Control and Content-Type with denials. Disable this while Envoy does not enforce denials, because Envoy then adds them to the upstream's response"`
 
@@ -114,6 +118,7 @@ type LimitHeaders struct {
 type Metrics struct {
 	Compat    string `key:"compat" oneof:"none envoy_ratelimit" doc:"envoy_ratelimit: also export the metrics of envoyproxy/ratelimit, under the names of its statsd-exporter mapping"`
 	NearLimit Ratio  `key:"near_limit_ratio" doc:"fraction of a limit above which hits count as near_limit, with compat: envoy_ratelimit"`
+	Cached    bool   `key:"local_cache" doc:"with compat: envoy_ratelimit, also count hits that were denied from memory as over_limit_with_local_cache. envoyproxy/ratelimit does so only with LOCAL_CACHE_SIZE_IN_BYTES"`
 	MaxSeries int    `key:"max_series" doc:"maximum number of limits with label values of their own, with compat: envoy_ratelimit; hits of all others are counted under the label value other"`
 }
 
@@ -284,7 +289,7 @@ func Default() *Config {
 			Limits: Limits{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, BodyRate: 1 << 10, QueryParameters: 1000, Streams: 100, HeldBytes: 128 << 20, JSONBytes: 1 << 20},
 		},
 		GRPC:  GRPC{MaxBytes: 128 << 20},
-		Envoy: Envoy{Body: "json", Headers: true, LimitHeaders: LimitHeaders{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}},
+		Envoy: Envoy{Remarks: true, Body: "json", Headers: true, LimitHeaders: LimitHeaders{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}},
 		Store: Store{
 			Memory: Memory{MaxBytes: 1 << 30},
 			Redis:  defaultRedis(), RedisPerSecond: defaultRedis(),
@@ -292,7 +297,7 @@ func Default() *Config {
 		JWT:     JWT{Refresh: time.Hour},
 		Rules:   Rules{PollInterval: 5 * time.Second, Charge: "alone", XDS: XDS{NodeID: "default", MaxBytes: 16 << 20}},
 		Headers: []string{"ietf"},
-		Metrics: Metrics{Compat: "none", NearLimit: 0.8, MaxSeries: 10_000},
+		Metrics: Metrics{Compat: "none", NearLimit: 0.8, Cached: true, MaxSeries: 10_000},
 		Log:     Log{Level: "info", Format: "auto", Decisions: "sampled", ReplayMaxBytes: 1 << 30},
 	}
 }

@@ -34,6 +34,12 @@ func TestEnvoyEnv(t *testing.T) {
 	if c.Metrics.Compat != "envoy_ratelimit" || !slices.Equal(c.Store.Redis.Addresses, []string{"redis.redis-system.svc.cluster.local:6379"}) || !slices.Equal(c.Headers, []string{"none"}) {
 		t.Errorf("got %+v %+v %v", c.Metrics, c.Store.Redis, c.Headers)
 	}
+	if !c.AdminOptional || c.Envoy.Remarks || c.Envoy.Metadata || c.Metrics.Cached {
+		t.Errorf("optional admin listener %t, %+v, %+v", c.AdminOptional, c.Envoy, c.Metrics)
+	}
+	if c, err := Load(Sources{Env: append(theirs, "PENSTOCK_LISTEN_ADMIN=127.0.0.1:8091"), EnvoyEnv: true}); err != nil || c.AdminOptional {
+		t.Errorf("an admin listener that is asked for is optional: %v", err)
+	}
 	if len(c.Ignored) != 2 || !strings.HasPrefix(c.Ignored[0], "PROMETHEUS_MAPPER_YAML: ") || !strings.HasPrefix(c.Ignored[1], "RUNTIME_IGNOREDOTFILES: ") {
 		t.Errorf("ignored: %q", c.Ignored)
 	}

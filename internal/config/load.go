@@ -107,7 +107,8 @@ func (l *loader) err() error {
 func readSources(s Sources) *loader {
 	l := newLoader()
 	l.layer(func() { l.readFile(s.fileName()) })
-	if s.EnvoyEnv || Getenv(s.Env, envoyEnvVariable) == "true" {
+	envoyEnv := s.EnvoyEnv || Getenv(s.Env, envoyEnvVariable) == "true"
+	if envoyEnv {
 		l.layer(func() { l.readEnvoyEnv(s) })
 	}
 	l.layer(func() { l.readEnv(s.Env) })
@@ -119,6 +120,7 @@ func readSources(s Sources) *loader {
 			}
 		}
 	})
+	l.config.AdminOptional = envoyEnv && l.origin["listen.admin"] == ""
 	l.readSecrets()
 	l.settleDataDir(s.Env)
 	return l

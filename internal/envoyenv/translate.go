@@ -3,9 +3,11 @@ package envoyenv
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,7 +48,21 @@ func Translate(env []string, hasRedis bool) *Translation {
 	t.limits()
 	t.metrics()
 	t.backend(hasRedis)
+	t.ignore()
+	return &t.Translation
+}
+
+// ignore lists the variables that are set and have no effect.
+func (t *translator) ignore() {
 	for _, v := range Variables {
+		if prefix, ok := strings.CutSuffix(v.Name, "*"); ok {
+			for _, name := range slices.Sorted(maps.Keys(t.values)) {
+				if strings.HasPrefix(name, prefix) {
+					t.Ignored = append(t.Ignored, name+": "+v.Note)
+				}
+			}
+			continue
+		}
 		if off, err := strconv.ParseBool(t.values[v.Name]); err == nil && !off {
 			continue // false: ignoring it changes nothing
 		}
@@ -54,7 +70,6 @@ func Translate(env []string, hasRedis bool) *Translation {
 			t.Ignored = append(t.Ignored, v.Name+": "+v.Note)
 		}
 	}
-	return &t.Translation
 }
 
 type translator struct {
@@ -119,6 +134,7 @@ func (t *translator) defaults() {
 	for _, s := range [][2]string{
 		{"listen.gateway", ""}, {"grpc.max_connection_age", "24h"},
 		{"headers", "none"}, {"envoy.denial_body", "none"}, {"envoy.denial_headers", "false"},
+		{"envoy.dynamic_metadata", "false"}, {"metrics.local_cache", "false"},
 	} {
 		t.set(Flag, s[0], s[1])
 	}
@@ -235,6 +251,13 @@ func (t *translator) xds() {
 }
 
 func (t *translator) metrics() {
+	if size := t.values["LOCAL_CACHE_SIZE_IN_BYTES"]; size != "" {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			t.refuse("LOCAL_CACHE_SIZE_IN_BYTES", "invalid size %.32q: must be a number of bytes", size)
+		}
+		t.set("LOCAL_CACHE_SIZE_IN_BYTES", "metrics.local_cache", strconv.FormatBool(n > 0))
+	}
 	if t.isTrue("USE_PROMETHEUS") {
 		t.set("USE_PROMETHEUS", "metrics.compat", "envoy_ratelimit")
 		t.set(t.firstSet("PROMETHEUS_ADDR", "USE_PROMETHEUS"), "listen.metrics", cmp.Or(t.values["PROMETHEUS_ADDR"], ":9090"))

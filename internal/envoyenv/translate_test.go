@@ -39,7 +39,8 @@ func TestVariablesAreComplete(t *testing.T) {
 			t.Errorf("%s is ignored without a reason", v.Name)
 		}
 	}
-	want := append(strings.Fields(string(text)), "PROTO", "GRPC_SERVER_TLS_CA_CERT")
+	want := append(strings.Fields(string(text)), "PROTO", "GRPC_SERVER_TLS_CA_CERT",
+		"REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM", "REDIS_STARTUP_*")
 	slices.Sort(known)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, known); diff != "" {
@@ -70,6 +71,7 @@ func TestVariablesDoWhatTheySay(t *testing.T) {
 				value = "true"
 			}
 		}
+		v.Name = strings.Replace(v.Name, "*", "ANYTHING", 1)
 		env := append(slices.Clone(around), v.Name+"="+value)
 		if strings.HasPrefix(v.Keys, "rules.xds") {
 			env = append(env, "CONFIG_TYPE=GRPC_XDS_SOTW")
@@ -116,6 +118,10 @@ func TestTranslate(t *testing.T) {
 		{"GRPC_UDS=/tmp/rl.sock LOG_LEVEL=WARNING LOG_FORMAT=fancy SHADOW_MODE=T", []string{
 			"SHADOW_MODE envoy.shadow_mode=true", "GRPC_UDS listen.grpc=unix:///tmp/rl.sock", "LOG_LEVEL log.level=warn", "LOG_FORMAT log.format=text",
 		}},
+		{"LOCAL_CACHE_SIZE_IN_BYTES=1024 RESPONSE_DYNAMIC_METADATA=true", []string{
+			"RESPONSE_DYNAMIC_METADATA envoy.response_dynamic_metadata=true", "LOCAL_CACHE_SIZE_IN_BYTES metrics.local_cache=true",
+		}},
+		{"LOCAL_CACHE_SIZE_IN_BYTES=0", []string{"LOCAL_CACHE_SIZE_IN_BYTES metrics.local_cache=false"}},
 		{"GRPC_SERVER_TLS_CERT=/c GRPC_CLIENT_TLS_SAN=x USE_PROMETHEUS=false PROMETHEUS_ADDR=:1", nil}, // TLS and Prometheus are off
 	} {
 		if diff := cmp.Diff(test.want, settings(t, strings.Fields(test.env)...)); diff != "" {
@@ -139,6 +145,7 @@ func TestRefusals(t *testing.T) {
 		"REDIS_URL=/s SHADOW_MODE=maybe":                         `invalid value "maybe"`,
 		"REDIS_URL=/s GRPC_MAX_CONNECTION_AGE=1":                 `invalid duration "1"`,
 		"REDIS_URL=/s LOG_LEVEL=loud":                            `unknown level "loud"`,
+		"REDIS_URL=/s LOCAL_CACHE_SIZE_IN_BYTES=1MB":             `LOCAL_CACHE_SIZE_IN_BYTES: invalid size "1MB"`,
 		"REDIS_URL=/s GRPC_SERVER_USE_TLS=true":                  "requires GRPC_SERVER_TLS_CERT",
 		"REDIS_URL=/s GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_CERT=c GRPC_SERVER_TLS_KEY=k GRPC_CLIENT_TLS_SAN=x": "any client would be let in",
 		"REDIS_URL=/s CONFIG_TYPE=GRPC_XDS_SOTW CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS=secret":                  "must be name:value",

@@ -2,13 +2,13 @@ package envoyenv
 
 // A Variable is an environment variable of envoyproxy/ratelimit.
 type Variable struct {
-	Name string
+	Name string // a * at the end stands for the rest of any name
 	Keys string // the settings it becomes; "": it is ignored
 	Note string // why it is ignored, or other remarks
 }
 
-// Variables are all variables of envoyproxy/ratelimit, at v1.4.1-0.20260122083618-3fb702589d36, and PROTO and
-// GRPC_SERVER_TLS_CA_CERT, which older versions and Envoy Gateway set.
+// Variables are all variables of envoyproxy/ratelimit, at v1.4.1-0.20260122083618-3fb702589d36, PROTO and
+// GRPC_SERVER_TLS_CA_CERT, which older versions and Envoy Gateway set, and those that newer versions have gained.
 var Variables = []Variable{
 	{"HOST", "listen.http", ""},
 	{"PORT", "listen.http", ""},
@@ -63,7 +63,7 @@ var Variables = []Variable{
 	{"RUNTIME_IGNOREDOTFILES", "", "files whose name begins with a dot are never read"},
 	{"RUNTIME_WATCH_ROOT", "", "changed files and replaced symbolic links are both noticed"},
 	{"EXPIRATION_JITTER_MAX_SECONDS", "", "keys expire with their windows, which Redis does step by step"},
-	{"LOCAL_CACHE_SIZE_IN_BYTES", "", "denials are always cached"},
+	{"LOCAL_CACHE_SIZE_IN_BYTES", "metrics.local_cache", "denials are always cached; more than 0 makes them count as over_limit_with_local_cache"},
 	{"NEAR_LIMIT_RATIO", "metrics.near_limit_ratio", ""},
 	{"CACHE_KEY_PREFIX", "store.redis.key_prefix", ""},
 	{"BACKEND_TYPE", "store.redis", "only redis; memcache is refused"},
@@ -99,6 +99,9 @@ var Variables = []Variable{
 	{"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", "", "a node that has lost Redis keeps limiting and stays healthy; penstock_store_up tells"},
 	{"REDIS_TIMEOUT", "store.redis.timeout", "50ms if it is not set, not 10s"},
 	{"REDIS_PERSECOND_TIMEOUT", "store.redis_per_second.timeout", "50ms if it is not set, not 10s"},
+	{"REDIS_CLUSTER_PIPELINE_PARALLELISM", "", multiplexed},
+	{"REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM", "", multiplexed},
+	{"REDIS_STARTUP_*", "", "a node starts without Redis and keeps trying to connect"},
 	{"REDIS_POOL_ON_EMPTY_BEHAVIOR", "", multiplexed},
 	{"REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", "", multiplexed},
 	{"MEMCACHE_HOST_PORT", "", noMemcache},

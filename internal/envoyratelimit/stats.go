@@ -14,6 +14,7 @@ import (
 // StatsOptions configure statistics.
 type StatsOptions struct {
 	NearLimit float32 // fraction of a limit from which hits count as near
+	Cached    bool    // denials from memory are also counted as OverLimitWithLocalCache
 	MaxSeries int     // labels that are counted separately; hits under further ones count under Other
 }
 
@@ -113,7 +114,7 @@ func (s *Stats) count(c *Config, r *rls.Request, limits []*limit, parts []engine
 		}
 		series.TotalHits.Add(d.Cost)
 		if told := parts[i].Verdict.Limits; len(told) > 0 {
-			series.count(d.Cost, told[0].Used, limit.count, limit.nearLimit(s.options.NearLimit), parts[i].Cached, limit.shadow)
+			series.count(d.Cost, told[0].Used, limit.count, limit.nearLimit(s.options.NearLimit), s.options.Cached && parts[i].Cached, limit.shadow)
 		}
 	}
 }

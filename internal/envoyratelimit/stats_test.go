@@ -45,7 +45,7 @@ func newStatsStand(t *testing.T, text string, s testEngine, o StatsOptions) *tes
 	return out
 }
 
-var usualStats = StatsOptions{NearLimit: 0.8, MaxSeries: 100}
+var usualStats = StatsOptions{NearLimit: 0.8, MaxSeries: 100, Cached: true}
 
 // Hits are counted, not requests, and hits that cross a threshold count on both sides of it.
 func TestStats(t *testing.T) {
@@ -100,12 +100,18 @@ func TestStatsOfCachedDenials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStatsStand(t, hourly(2), testEngine{Store: cache}, usualStats)
-	for range 3 {
-		s.ask(t, 2, "a1")
-	}
-	if got, want := s.Stats.dump(), "d a: total 6 within 2 near 1 over 4 cached 2"; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	for user, cached := range map[string]bool{"a1": true, "a2": false} { // as there with and without a local cache
+		s := newStatsStand(t, hourly(2), testEngine{Store: cache}, StatsOptions{NearLimit: 0.8, MaxSeries: 100, Cached: cached})
+		for range 3 {
+			s.ask(t, 2, user)
+		}
+		want := "d a: total 6 within 2 near 1 over 4"
+		if cached {
+			want += " cached 2"
+		}
+		if got := s.Stats.dump(); got != want {
+			t.Errorf("cached %t: got %s, want %s", cached, got, want)
+		}
 	}
 }
 

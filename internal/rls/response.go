@@ -28,8 +28,8 @@ func (s *Server) respond(e *encoder, r *rlsv3.RateLimitRequest, a *Answers) {
 	if s.LimitHeaders != nil {
 		s.LimitHeaders.add(e, a)
 	}
-	switch isUsual := !s.RequestMetadata && isUsual(a); {
-	case isUsual && a.Allowed:
+	switch isUsual := !s.RequestMetadata && (s.NoMetadata || isUsual(a)); {
+	case isUsual && (s.NoMetadata || a.Allowed):
 	case isUsual:
 		e.addDenial(v.Rule, v.Reason.String())
 	default:

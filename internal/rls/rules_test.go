@@ -284,6 +284,23 @@ descriptors:
 	}
 }
 
+// Without metadata a response is that of envoyproxy/ratelimit, unless the request is asked for.
+func TestNoMetadata(t *testing.T) {
+	for asked, want := range map[bool]bool{false: false, true: true} {
+		s := newServer(t, byFile(t, hourlyWithMetadata, testServer{Store: newMemory(t)}), noRules)
+		s.NoMetadata, s.RequestMetadata = true, asked
+		client := rlsv3.NewRateLimitServiceClient(connect(t, s))
+		for range 2 { // allowed, then denied
+			r, err := client.ShouldRateLimit(patient(t), ask("a=1"))
+			if err != nil || (r.DynamicMetadata != nil) != want || asked && r.DynamicMetadata.Fields["domain"] == nil {
+				t.Errorf("request metadata %t: %v, %v", asked, r, err)
+			}
+		}
+	}
+}
+
+const hourlyWithMetadata = "domain: mesh\ndescriptors: [{key: a, metadata: {plan: gold}, rate_limit: {unit: hour, requests_per_unit: 1}}]"
+
 // unavailableStore is a store that is unavailable.
 type unavailableStore struct{}
 

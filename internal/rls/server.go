@@ -34,6 +34,9 @@ type Options struct {
 	// RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit does.
 	RequestMetadata bool
 
+	// NoMetadata leaves out all dynamic metadata, unless RequestMetadata asks for it.
+	NoMetadata bool
+
 	DenialBody Body // empty: ProblemBody
 
 	// NoDenialHeaders leaves out all headers of a denial by the rate limit service, except those of limits.

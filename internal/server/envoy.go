@@ -26,7 +26,7 @@ func (s *Server) openEnvoy(context.Context) error {
 	e := &s.config.Envoy
 	s.envoy, err = rls.New(rls.Options{
 		Limiter: limiter, Decider: s.decider, Reader: reader, Writer: writer, Log: s.log.With("listener", "envoy"),
-		RequestMetadata: e.Metadata, DenialBody: rls.Body(e.Body), NoDenialHeaders: !e.Headers,
+		RequestMetadata: e.Metadata, NoMetadata: !e.Remarks, DenialBody: rls.Body(e.Body), NoDenialHeaders: !e.Headers,
 		LimitHeaders: headerNames(&e.LimitHeaders), Shadow: e.Shadow, NegativeHits: e.NegativeHits, RequestIDKey: e.RequestID,
 	})
 	return err

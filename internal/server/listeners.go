@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -100,6 +101,11 @@ func (s *Server) openListeners(context.Context) error {
 			continue
 		}
 		opened, err := listener.Listen(d.address, l.SocketMode)
+		if d.name == "admin" && s.config.AdminOptional && errors.Is(err, syscall.EADDRINUSE) {
+			s.log.Warn("no admin API: its default address is taken; set listen.admin", "address", d.address)
+			l.Admin = ""
+			continue
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("listen.%s: %w", d.name, err))
 			continue

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,5 +70,23 @@ func TestStartNamesEveryAddressInUse(t *testing.T) {
 	}
 	if _, err := c.ReadAdminToken(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an admin token is left: %v", err)
+	}
+}
+
+// A start does not fail because of an admin address that is in use, if it is only a default.
+func TestStartWithoutAdmin(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, optional := range []bool{true, false} {
+		log := &nodetest.SyncBuffer{}
+		s := &Server{config: &config.Config{AdminOptional: optional}, log: slog.New(slog.NewTextHandler(log, nil))}
+		s.config.Listen.Admin = taken.Addr().String()
+		err := s.openListeners(t.Context())
+		if (err == nil) != optional || (s.config.Listen.Admin == "") != optional || strings.Contains(log.String(), taken.Addr().String()) != optional {
+			t.Errorf("optional %t: %v, listen.admin %q, log %s", optional, err, s.config.Listen.Admin, log)
+		}
 	}
 }

@@ -48,7 +48,7 @@ func (s *Server) newStats() *envoyratelimit.Stats {
 	if m.Compat != "envoy_ratelimit" {
 		return nil
 	}
-	s.stats = envoyratelimit.NewStats(envoyratelimit.StatsOptions{NearLimit: float32(m.NearLimit), MaxSeries: m.MaxSeries})
+	s.stats = envoyratelimit.NewStats(envoyratelimit.StatsOptions{NearLimit: float32(m.NearLimit), Cached: m.Cached, MaxSeries: m.MaxSeries})
 	return s.stats
 }
 
