@@ -92,14 +92,15 @@ func TestSettleWithResponse(t *testing.T) {
 	}
 }
 
-func TestCount(t *testing.T) {
+func TestLimits(t *testing.T) {
 	s := &service{verdict: &penstockv1.Verdict{
 		Allowed: true, Reason: penstockv1.Reason_REASON_OK, Quality: penstockv1.Quality_QUALITY_EXACT,
-		Limits: []*penstockv1.LimitVerdict{{Count: 5, Limit: 20}},
+		Limits: []*penstockv1.LimitVerdict{{Count: 5, Limit: 20, Refill: penstockv1.Refill_REFILL_INTERVAL}, {}},
 	}}
 	var v penstock.Verdict
-	if err := connect(t, s).Decide(t.Context(), new(penstock.Call), &v); err != nil || v.Limits[0].Count != 5 {
-		t.Errorf("%+v, %v: want a count of 5", v, err)
+	if err := connect(t, s).Decide(t.Context(), new(penstock.Call), &v); err != nil || v.Limits[0].Count != 5 ||
+		v.Limits[0].Refill != penstock.Interval || v.Limits[1].Refill != penstock.Continuous {
+		t.Errorf("%+v, %v: want a count of 5 that is refilled at once, and a limit that is not", v, err)
 	}
 }
 

@@ -67,7 +67,7 @@ func fill(v *penstock.Verdict, a *penstockv1.Verdict) error {
 	for _, l := range a.Limits {
 		v.Limits = append(v.Limits, penstock.LimitVerdict{
 			Rule: l.Rule, Policy: l.Policy, Shadow: l.Shadow, Banned: l.Banned,
-			Algorithm: penstock.Algorithm(l.Algorithm), Count: l.Count, Window: fromMilliseconds(&l.WindowMs),
+			Algorithm: penstock.Algorithm(l.Algorithm), Refill: penstock.Refill(l.Refill), Count: l.Count, Window: fromMilliseconds(&l.WindowMs),
 			Decision: penstock.Decision{
 				Allowed: l.Allowed, Limit: l.Limit, Used: l.Used, Remaining: l.Remaining,
 				RetryAfter: fromMilliseconds(l.RetryAfterMs), ResetAfter: fromMilliseconds(l.ResetAfterMs), Delay: fromMilliseconds(&l.DelayMs),

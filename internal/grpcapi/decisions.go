@@ -167,7 +167,7 @@ func verdictOf(v *penstock.Verdict) *penstockv1.Verdict {
 		l := &v.Limits[i]
 		out.Limits[i] = &penstockv1.LimitVerdict{
 			Rule: l.Rule, Policy: l.Policy, Algorithm: penstockv1.Algorithm(l.Algorithm), Shadow: l.Shadow, Banned: l.Banned,
-			Allowed: l.Allowed, Limit: l.Limit, Count: l.Count, WindowMs: milliseconds(l.Window), Used: l.Used, Remaining: l.Remaining,
+			Allowed: l.Allowed, Limit: l.Limit, Count: l.Count, Refill: penstockv1.Refill(l.Refill), WindowMs: milliseconds(l.Window), Used: l.Used, Remaining: l.Remaining,
 			RetryAfterMs: unlessNever(l.RetryAfter), ResetAfterMs: unlessNever(l.ResetAfter), DelayMs: milliseconds(l.Delay),
 		}
 	}

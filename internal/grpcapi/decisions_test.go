@@ -70,6 +70,15 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestRefill(t *testing.T) {
+	client := newClient(t)
+	for path, want := range map[string]penstockv1.Refill{"/steps": penstockv1.Refill_REFILL_INTERVAL, "/search": penstockv1.Refill_REFILL_CONTINUOUS} {
+		if v, err := client.Check(patient(t), call(path)); err != nil || v.Limits[0].Refill != want {
+			t.Errorf("%s: %v, %v, want %v", path, v, err, want)
+		}
+	}
+}
+
 func TestBatch(t *testing.T) {
 	e := newEngine(t, nil)
 	for name, o := range map[string]grpcapi.Options{

@@ -135,6 +135,9 @@ func appendLimit(b []byte, l *penstock.LimitVerdict) []byte {
 	b = strconv.AppendInt(append(b, `,"used":`...), l.Used, 10)
 	b = appendText(append(b, `,"policy":`...), l.Policy)
 	b = strconv.AppendInt(append(b, `,"count":`...), l.Count, 10)
+	if l.Refill != penstock.Continuous {
+		b = appendText(append(b, `,"refill":`...), l.Refill.String())
+	}
 	if l.Delay != 0 {
 		b = appendMilliseconds(append(b, `,"delay_ms":`...), l.Delay)
 	}

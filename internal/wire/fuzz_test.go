@@ -122,7 +122,7 @@ func made(rule, policy, id string, count, retry, wait int64, bits uint16) *penst
 	}
 	if on(8) {
 		l := penstock.LimitVerdict{Rule: rule, Policy: policy, Shadow: on(9), Banned: on(10), Algorithm: penstock.TokenBucket, Count: count / 5, Window: time.Minute, Decision: d}
-		l.Delay = v.Delay
+		l.Delay, l.Refill = v.Delay, penstock.Refill(bits>>11%2)
 		v.Limits = append(v.Limits, l, penstock.LimitVerdict{Algorithm: penstock.Concurrency})
 	}
 	return v
@@ -143,7 +143,7 @@ func formatted(v *penstock.Verdict) *verdict {
 		out.Limits = append(out.Limits, limit{
 			Rule: l.Rule, Algorithm: l.Algorithm, Limit: l.Limit, Window: *ceiling(l.Window), Allowed: l.Allowed, Remaining: l.Remaining,
 			RetryAfter: ceiling(l.RetryAfter), ResetAfter: ceiling(l.ResetAfter), Used: l.Used, Policy: l.Policy, Count: l.Count,
-			Delay: *ceiling(l.Delay), Shadow: l.Shadow, Banned: l.Banned,
+			Refill: l.Refill, Delay: *ceiling(l.Delay), Shadow: l.Shadow, Banned: l.Banned,
 		})
 	}
 	return out

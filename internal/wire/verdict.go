@@ -43,6 +43,7 @@ type limit struct {
 	Used       int64              `json:"used"`
 	Policy     string             `json:"policy"`
 	Count      int64              `json:"count"`
+	Refill     penstock.Refill    `json:"refill,omitempty"`
 	Delay      int64              `json:"delay_ms,omitempty"`
 	Shadow     bool               `json:"shadow,omitempty"`
 	Banned     bool               `json:"banned,omitempty"`
@@ -104,7 +105,7 @@ func (r *verdict) fill(v *penstock.Verdict, now penstock.Instant) {
 func (l *limit) verdict() penstock.LimitVerdict {
 	return penstock.LimitVerdict{
 		Rule: l.Rule, Policy: l.Policy, Shadow: l.Shadow, Banned: l.Banned,
-		Algorithm: l.Algorithm, Count: l.Count, Window: fromMilliseconds(&l.Window),
+		Algorithm: l.Algorithm, Refill: l.Refill, Count: l.Count, Window: fromMilliseconds(&l.Window),
 		Decision: penstock.Decision{
 			Allowed: l.Allowed, Limit: l.Limit, Used: l.Used, Remaining: l.Remaining,
 			RetryAfter: fromMilliseconds(l.RetryAfter), ResetAfter: fromMilliseconds(l.ResetAfter),

@@ -18,13 +18,13 @@ func TestVerdictAsDocumented(t *testing.T) {
 		Rule: "search-per-user", Reason: penstock.ReasonOverLimit, Decision: d,
 		Limits: []penstock.LimitVerdict{
 			{Rule: "search-per-user", Policy: "search-per-user", Algorithm: penstock.SlidingWindowCounter, Count: 100, Window: time.Minute, Decision: d},
-			{Rule: "tried", Policy: "tried:1h", Shadow: true, Algorithm: penstock.TokenBucket, Window: time.Hour, Decision: penstock.Decision{RetryAfter: penstock.Never}},
+			{Rule: "tried", Policy: "tried:1h", Shadow: true, Algorithm: penstock.TokenBucket, Refill: penstock.Interval, Window: time.Hour, Decision: penstock.Decision{RetryAfter: penstock.Never}},
 		},
 	}
 	const want = `{"allowed":false,"rule":"search-per-user","reason":"over_limit","quality":"exact",` +
 		`"limit":100,"remaining":0,"retry_after_ms":11740,"reset_after_ms":60000,"delay_ms":0,"duplicate":false,` +
 		`"limits":[{"rule":"search-per-user","algorithm":"sliding_window_counter","limit":100,"window_ms":60000,"allowed":false,"remaining":0,"retry_after_ms":11740,"reset_after_ms":60000,"used":104,"policy":"search-per-user","count":100},` +
-		`{"rule":"tried","algorithm":"token_bucket","limit":0,"window_ms":3600000,"allowed":false,"remaining":0,"retry_after_ms":null,"reset_after_ms":0,"used":0,"policy":"tried:1h","count":0,"shadow":true}]}`
+		`{"rule":"tried","algorithm":"token_bucket","limit":0,"window_ms":3600000,"allowed":false,"remaining":0,"retry_after_ms":null,"reset_after_ms":0,"used":0,"policy":"tried:1h","count":0,"refill":"interval","shadow":true}]}`
 	if got := string(AppendVerdict(nil, &v)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -39,7 +39,7 @@ func TestVerdictBothWays(t *testing.T) {
 		Allowed: true, Rule: "r", Reason: penstock.ReasonDuplicate, Quality: penstock.QualityLocal, Duplicate: true, Decision: d,
 		Delay: 3 * time.Millisecond, BannedUntil: now.Add(time.Minute), Reservation: "id", RulesVersion: 9, Now: now,
 		ReservedFor: time.Minute, OriginalReservation: "first",
-		Limits: []penstock.LimitVerdict{{Rule: "r", Policy: "r:1m", Banned: true, Algorithm: penstock.LeakyBucket, Count: 8, Window: time.Minute, Decision: l}},
+		Limits: []penstock.LimitVerdict{{Rule: "r", Policy: "r:1m", Banned: true, Algorithm: penstock.TokenBucket, Refill: penstock.Interval, Count: 8, Window: time.Minute, Decision: l}},
 	}
 	var got penstock.Verdict
 	if err := ParseVerdict(AppendVerdict(nil, &want), now, &got); err != nil {

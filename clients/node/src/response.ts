@@ -123,11 +123,15 @@ function effectiveWindow(l: Limit): number | null {
   return l.algorithm === "sliding_window_counter" ? Math.max(wait, nextUnit(l, Math.max(1, l.used))) : wait;
 }
 
-/** When more will be left, if count units come back in a window, one after the other. Debt is paid first. */
+/** When more will be left, if count units come back in a window, singly or together. Debt is paid first. */
 function nextUnit(l: Limit, count: number): number {
   const used = Math.max(1, l.used);
   if (count <= 0) return l.reset_after_ms / used;
   const first = Math.min(used, Math.max(1, used - l.limit + 1)); // units that must come back
+  if (l.refill === "interval") {
+    const later = Math.ceil(used / count) - Math.ceil(first / count); // windows
+    return Math.max(0, l.reset_after_ms - later * Math.max(l.window_ms, 0));
+  }
   const later = Math.floor(((used - first) * Math.max(l.window_ms, 0)) / count);
   return Math.max(0, l.reset_after_ms - later);
 }

@@ -20,6 +20,9 @@ export interface Limit {
   policy: string;
   /** How much is allowed per window. For buckets, `limit` is the capacity. */
   count: number;
+  /** How a token bucket is refilled. interval: all at once, at every multiple of the window. continuous if not
+   * given: token by token. */
+  refill?: "continuous" | "interval";
   /** The delay by a leaky bucket. */
   delay_ms?: number;
   /** The rule is in shadow mode and did not affect the verdict. */

@@ -216,6 +216,53 @@ func (Algorithm) EnumDescriptor() ([]byte, []int) {
 	return file_penstock_v1_decisions_proto_rawDescGZIP(), []int{2}
 }
 
+// How a token bucket is refilled.
+type Refill int32
+
+const (
+	Refill_REFILL_CONTINUOUS Refill = 0 // token by token; also of limits that are no token bucket
+	Refill_REFILL_INTERVAL   Refill = 1 // all at once, at every multiple of the window
+)
+
+// Enum value maps for Refill.
+var (
+	Refill_name = map[int32]string{
+		0: "REFILL_CONTINUOUS",
+		1: "REFILL_INTERVAL",
+	}
+	Refill_value = map[string]int32{
+		"REFILL_CONTINUOUS": 0,
+		"REFILL_INTERVAL":   1,
+	}
+)
+
+func (x Refill) Enum() *Refill {
+	p := new(Refill)
+	*p = x
+	return p
+}
+
+func (x Refill) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Refill) Descriptor() protoreflect.EnumDescriptor {
+	return file_penstock_v1_decisions_proto_enumTypes[3].Descriptor()
+}
+
+func (Refill) Type() protoreflect.EnumType {
+	return &file_penstock_v1_decisions_proto_enumTypes[3]
+}
+
+func (x Refill) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Refill.Descriptor instead.
+func (Refill) EnumDescriptor() ([]byte, []int) {
+	return file_penstock_v1_decisions_proto_rawDescGZIP(), []int{3}
+}
+
 type CheckRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"` // empty: "default"
@@ -851,6 +898,7 @@ type LimitVerdict struct {
 	ResetAfterMs  *int64                 `protobuf:"varint,12,opt,name=reset_after_ms,json=resetAfterMs,proto3,oneof" json:"reset_after_ms,omitempty"`
 	DelayMs       int64                  `protobuf:"varint,13,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	Count         int64                  `protobuf:"varint,14,opt,name=count,proto3" json:"count,omitempty"` // how much is allowed per window; for buckets, limit is the capacity
+	Refill        Refill                 `protobuf:"varint,15,opt,name=refill,proto3,enum=penstock.v1.Refill" json:"refill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -983,6 +1031,13 @@ func (x *LimitVerdict) GetCount() int64 {
 	return 0
 }
 
+func (x *LimitVerdict) GetRefill() Refill {
+	if x != nil {
+		return x.Refill
+	}
+	return Refill_REFILL_CONTINUOUS
+}
+
 var File_penstock_v1_decisions_proto protoreflect.FileDescriptor
 
 const file_penstock_v1_decisions_proto_rawDesc = "" +
@@ -1048,7 +1103,7 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\x0freserved_for_ms\x18\x11 \x01(\x03R\rreservedForMsB\x11\n" +
 	"\x0f_retry_after_msB\x11\n" +
 	"\x0f_reset_after_msB\x10\n" +
-	"\x0e_banned_for_ms\"\xcc\x03\n" +
+	"\x0e_banned_for_ms\"\xf9\x03\n" +
 	"\fLimitVerdict\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x124\n" +
@@ -1064,7 +1119,8 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\x0eretry_after_ms\x18\v \x01(\x03H\x00R\fretryAfterMs\x88\x01\x01\x12)\n" +
 	"\x0ereset_after_ms\x18\f \x01(\x03H\x01R\fresetAfterMs\x88\x01\x01\x12\x19\n" +
 	"\bdelay_ms\x18\r \x01(\x03R\adelayMs\x12\x14\n" +
-	"\x05count\x18\x0e \x01(\x03R\x05countB\x11\n" +
+	"\x05count\x18\x0e \x01(\x03R\x05count\x12+\n" +
+	"\x06refill\x18\x0f \x01(\x0e2\x13.penstock.v1.RefillR\x06refillB\x11\n" +
 	"\x0f_retry_after_msB\x11\n" +
 	"\x0f_reset_after_ms*\xf3\x01\n" +
 	"\x06Reason\x12\x16\n" +
@@ -1094,7 +1150,10 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	" ALGORITHM_SLIDING_WINDOW_COUNTER\x10\x03\x12\x1a\n" +
 	"\x16ALGORITHM_TOKEN_BUCKET\x10\x04\x12\x1a\n" +
 	"\x16ALGORITHM_LEAKY_BUCKET\x10\x05\x12\x19\n" +
-	"\x15ALGORITHM_CONCURRENCY\x10\x062\x86\x03\n" +
+	"\x15ALGORITHM_CONCURRENCY\x10\x06*4\n" +
+	"\x06Refill\x12\x15\n" +
+	"\x11REFILL_CONTINUOUS\x10\x00\x12\x13\n" +
+	"\x0fREFILL_INTERVAL\x10\x012\x86\x03\n" +
 	"\tDecisions\x128\n" +
 	"\x05Check\x12\x19.penstock.v1.CheckRequest\x1a\x14.penstock.v1.Verdict\x12M\n" +
 	"\n" +
@@ -1116,53 +1175,55 @@ func file_penstock_v1_decisions_proto_rawDescGZIP() []byte {
 	return file_penstock_v1_decisions_proto_rawDescData
 }
 
-var file_penstock_v1_decisions_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_penstock_v1_decisions_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_penstock_v1_decisions_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_penstock_v1_decisions_proto_goTypes = []any{
 	(Reason)(0),                // 0: penstock.v1.Reason
 	(Quality)(0),               // 1: penstock.v1.Quality
 	(Algorithm)(0),             // 2: penstock.v1.Algorithm
-	(*CheckRequest)(nil),       // 3: penstock.v1.CheckRequest
-	(*CheckBatchRequest)(nil),  // 4: penstock.v1.CheckBatchRequest
-	(*CheckBatchResponse)(nil), // 5: penstock.v1.CheckBatchResponse
-	(*ReserveRequest)(nil),     // 6: penstock.v1.ReserveRequest
-	(*SettleRequest)(nil),      // 7: penstock.v1.SettleRequest
-	(*Response)(nil),           // 8: penstock.v1.Response
-	(*RenewRequest)(nil),       // 9: penstock.v1.RenewRequest
-	(*ReleaseRequest)(nil),     // 10: penstock.v1.ReleaseRequest
-	(*Verdict)(nil),            // 11: penstock.v1.Verdict
-	(*LimitVerdict)(nil),       // 12: penstock.v1.LimitVerdict
-	nil,                        // 13: penstock.v1.CheckRequest.AttributesEntry
-	nil,                        // 14: penstock.v1.Response.HeadersEntry
+	(Refill)(0),                // 3: penstock.v1.Refill
+	(*CheckRequest)(nil),       // 4: penstock.v1.CheckRequest
+	(*CheckBatchRequest)(nil),  // 5: penstock.v1.CheckBatchRequest
+	(*CheckBatchResponse)(nil), // 6: penstock.v1.CheckBatchResponse
+	(*ReserveRequest)(nil),     // 7: penstock.v1.ReserveRequest
+	(*SettleRequest)(nil),      // 8: penstock.v1.SettleRequest
+	(*Response)(nil),           // 9: penstock.v1.Response
+	(*RenewRequest)(nil),       // 10: penstock.v1.RenewRequest
+	(*ReleaseRequest)(nil),     // 11: penstock.v1.ReleaseRequest
+	(*Verdict)(nil),            // 12: penstock.v1.Verdict
+	(*LimitVerdict)(nil),       // 13: penstock.v1.LimitVerdict
+	nil,                        // 14: penstock.v1.CheckRequest.AttributesEntry
+	nil,                        // 15: penstock.v1.Response.HeadersEntry
 }
 var file_penstock_v1_decisions_proto_depIdxs = []int32{
-	13, // 0: penstock.v1.CheckRequest.attributes:type_name -> penstock.v1.CheckRequest.AttributesEntry
-	3,  // 1: penstock.v1.CheckBatchRequest.calls:type_name -> penstock.v1.CheckRequest
-	11, // 2: penstock.v1.CheckBatchResponse.results:type_name -> penstock.v1.Verdict
-	3,  // 3: penstock.v1.ReserveRequest.call:type_name -> penstock.v1.CheckRequest
-	8,  // 4: penstock.v1.SettleRequest.response:type_name -> penstock.v1.Response
-	14, // 5: penstock.v1.Response.headers:type_name -> penstock.v1.Response.HeadersEntry
+	14, // 0: penstock.v1.CheckRequest.attributes:type_name -> penstock.v1.CheckRequest.AttributesEntry
+	4,  // 1: penstock.v1.CheckBatchRequest.calls:type_name -> penstock.v1.CheckRequest
+	12, // 2: penstock.v1.CheckBatchResponse.results:type_name -> penstock.v1.Verdict
+	4,  // 3: penstock.v1.ReserveRequest.call:type_name -> penstock.v1.CheckRequest
+	9,  // 4: penstock.v1.SettleRequest.response:type_name -> penstock.v1.Response
+	15, // 5: penstock.v1.Response.headers:type_name -> penstock.v1.Response.HeadersEntry
 	0,  // 6: penstock.v1.Verdict.reason:type_name -> penstock.v1.Reason
 	1,  // 7: penstock.v1.Verdict.quality:type_name -> penstock.v1.Quality
-	12, // 8: penstock.v1.Verdict.limits:type_name -> penstock.v1.LimitVerdict
+	13, // 8: penstock.v1.Verdict.limits:type_name -> penstock.v1.LimitVerdict
 	2,  // 9: penstock.v1.LimitVerdict.algorithm:type_name -> penstock.v1.Algorithm
-	3,  // 10: penstock.v1.Decisions.Check:input_type -> penstock.v1.CheckRequest
-	4,  // 11: penstock.v1.Decisions.CheckBatch:input_type -> penstock.v1.CheckBatchRequest
-	6,  // 12: penstock.v1.Decisions.Reserve:input_type -> penstock.v1.ReserveRequest
-	7,  // 13: penstock.v1.Decisions.Settle:input_type -> penstock.v1.SettleRequest
-	9,  // 14: penstock.v1.Decisions.Renew:input_type -> penstock.v1.RenewRequest
-	10, // 15: penstock.v1.Decisions.Release:input_type -> penstock.v1.ReleaseRequest
-	11, // 16: penstock.v1.Decisions.Check:output_type -> penstock.v1.Verdict
-	5,  // 17: penstock.v1.Decisions.CheckBatch:output_type -> penstock.v1.CheckBatchResponse
-	11, // 18: penstock.v1.Decisions.Reserve:output_type -> penstock.v1.Verdict
-	11, // 19: penstock.v1.Decisions.Settle:output_type -> penstock.v1.Verdict
-	11, // 20: penstock.v1.Decisions.Renew:output_type -> penstock.v1.Verdict
-	11, // 21: penstock.v1.Decisions.Release:output_type -> penstock.v1.Verdict
-	16, // [16:22] is the sub-list for method output_type
-	10, // [10:16] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	3,  // 10: penstock.v1.LimitVerdict.refill:type_name -> penstock.v1.Refill
+	4,  // 11: penstock.v1.Decisions.Check:input_type -> penstock.v1.CheckRequest
+	5,  // 12: penstock.v1.Decisions.CheckBatch:input_type -> penstock.v1.CheckBatchRequest
+	7,  // 13: penstock.v1.Decisions.Reserve:input_type -> penstock.v1.ReserveRequest
+	8,  // 14: penstock.v1.Decisions.Settle:input_type -> penstock.v1.SettleRequest
+	10, // 15: penstock.v1.Decisions.Renew:input_type -> penstock.v1.RenewRequest
+	11, // 16: penstock.v1.Decisions.Release:input_type -> penstock.v1.ReleaseRequest
+	12, // 17: penstock.v1.Decisions.Check:output_type -> penstock.v1.Verdict
+	6,  // 18: penstock.v1.Decisions.CheckBatch:output_type -> penstock.v1.CheckBatchResponse
+	12, // 19: penstock.v1.Decisions.Reserve:output_type -> penstock.v1.Verdict
+	12, // 20: penstock.v1.Decisions.Settle:output_type -> penstock.v1.Verdict
+	12, // 21: penstock.v1.Decisions.Renew:output_type -> penstock.v1.Verdict
+	12, // 22: penstock.v1.Decisions.Release:output_type -> penstock.v1.Verdict
+	17, // [17:23] is the sub-list for method output_type
+	11, // [11:17] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_penstock_v1_decisions_proto_init() }
@@ -1179,7 +1240,7 @@ func file_penstock_v1_decisions_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_v1_decisions_proto_rawDesc), len(file_penstock_v1_decisions_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -42,6 +42,7 @@ func TestEnums(t *testing.T) {
 	same(t, penstockv1.Reason(0).Descriptor(), "REASON_", 1, func(i int) string { return penstock.Reason(i).String() })
 	same(t, penstockv1.Quality(0).Descriptor(), "QUALITY_", 1, func(i int) string { return penstock.Quality(i).String() })
 	same(t, penstockv1.Algorithm(0).Descriptor(), "ALGORITHM_", 0, func(i int) string { return penstock.Algorithm(i).String() })
+	same(t, penstockv1.Refill(0).Descriptor(), "REFILL_", 0, func(i int) string { return penstock.Refill(i).String() })
 }
 
 // same checks that the value with each number is named like the one of the root package that many

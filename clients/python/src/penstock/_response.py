@@ -162,11 +162,14 @@ def _effective_window_ms(limit: Limit) -> Optional[int]:
 
 
 def _next_unit_ms(limit: Limit, count: int) -> int:
-    """Return when more will be left, if count units come back in a window, one after the other. Debt is paid first."""
+    """Return when more will be left, if count units come back in a window, singly or together. Debt is paid first."""
     used = max(1, limit.used)
     if count <= 0:
         return -(-limit.reset_after_ms // used)
     first = min(used, max(1, used - limit.limit + 1))  # units that must come back
+    if limit.refill == "interval":
+        windows = -(-used // count) - -(-first // count)
+        return max(0, limit.reset_after_ms - windows * max(limit.window_ms, 0))
     later = (used - first) * max(limit.window_ms, 0) // count
     return max(0, limit.reset_after_ms - later)
 

@@ -27,6 +27,9 @@ class Limit:
     policy: str = ""
     #: How much is allowed per window. For buckets, `limit` is the capacity.
     count: int = 0
+    #: How a token bucket is refilled. interval: all at once, at every multiple of the window. continuous if not
+    #: given: token by token.
+    refill: str = "continuous"
     #: The delay by a leaky bucket.
     delay_ms: int = 0
     #: The rule is in shadow mode and did not affect the verdict.
