@@ -192,7 +192,7 @@ func (n *node) overExtAuthz(t *testing.T, part, spelling string) int {
 }
 
 // attributeParts are the parts that a program sends as attributes, as its server gave them to it.
-var attributeParts = []string{"header", "path", "ip"}
+var attributeParts = []string{"header", "path", "ip", "host"}
 
 func attributesWith(part, spelling string) map[string]string {
 	switch part {
@@ -200,6 +200,8 @@ func attributesWith(part, spelling string) map[string]string {
 		return map[string]string{"path": "/header", "key": spelling}
 	case "ip":
 		return map[string]string{"path": "/address", "ip": spelling}
+	case "host":
+		return map[string]string{"path": "/host", "host": spelling}
 	}
 	return map[string]string{"path": spelling}
 }

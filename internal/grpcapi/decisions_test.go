@@ -1,6 +1,7 @@
 package grpcapi_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -67,6 +68,21 @@ func TestVerdict(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform(), protocmp.IgnoreFields(want.Limits[0], "count")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// All spellings of a host are one client.
+func TestSpellingsOfHosts(t *testing.T) {
+	client := newClient(t)
+	for i, host := range []string{"h.example", "H.example", "h.example.", "h.example:80", "h.EXAMPLE:8080", "other.example"} {
+		v, err := client.Check(patient(t), &penstockv1.CheckRequest{Attributes: map[string]string{"path": "/host", "host": host}})
+		if err != nil || v.Allowed != (i < 3 || i == 5) {
+			t.Errorf("request %d, host %q: %v, %v", i, host, v, err)
+		}
+	}
+	_, err := client.Check(patient(t), &penstockv1.CheckRequest{Attributes: map[string]string{"host": "a b"}})
+	if got := violations(t, err); !slices.Equal(got, []string{`attributes["host"]: "a b" is not a host: must be a name or an address, with or without a port`}) {
+		t.Errorf("%q", got)
 	}
 }
 

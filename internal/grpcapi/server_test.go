@@ -35,6 +35,7 @@ rules:
   - {name: told, match: {path: /told}, key: [user], cost: {response_header: X-Cost, default: 1, max: 50}, limits: [{rate: 100/1m, algorithm: fixed_window}]}
   - {name: tried, match: {path: /search}, key: [], mode: shadow, limits: [0/1m]}
   - {name: steps, match: {path: /steps}, key: [user], limits: [{rate: 3/1m, algorithm: token_bucket, refill: interval}]}
+  - {name: host, match: {path: /host}, key: [host], limits: [{rate: 3/1m, algorithm: fixed_window}]}
   - {name: strict, match: {path: /strict}, key: [], on_store_error: deny, limits: [1/1m]}
 `
 

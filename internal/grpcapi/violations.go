@@ -110,6 +110,9 @@ func (m *fieldViolations) call(at string, r *penstockv1.CheckRequest, c *penstoc
 	}
 	c.MaxDelay = m.milliseconds(memberPath(at, "max_delay_ms"), r.MaxDelayMs, 0, wire.MaxDelay)
 	m.attributes(memberPath(at, "attributes"), r.Attributes, c)
+	if err := wire.NormalHost(c); err != nil {
+		m.add(memberPath(at, `attributes["host"]`), "%v", err)
+	}
 }
 
 // attributes reads the attributes in the order of their names, so that the same errors are always reported alike.

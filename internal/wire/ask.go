@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/onevalue"
+	"github.com/penstock-io/penstock/internal/urlform"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -149,6 +150,34 @@ func (p *parser) call(v value, at string, c *penstock.Call, reserve bool) {
 		}})
 	}
 	p.object(v, at, fields)
+	if err := NormalHost(c); err != nil {
+		p.Add(memberPath(memberPath(at, "attributes"), "host"), "%v", err)
+	}
+}
+
+// NormalHost gives the attribute host of a call the form that it has at the gateway, so that one host is one client in
+// whatever spelling a program passes it on. It may have that form already, and be empty if the request has none. In
+// domains other than the default one, rules may compare it with other spellings: it stays as it is.
+func NormalHost(c *penstock.Call) error {
+	if c.Domain != "" && c.Domain != penstock.DefaultDomain {
+		return nil
+	}
+	for i := range c.Attributes {
+		a := &c.Attributes[i]
+		if a.Name != "host" || a.Value == "" {
+			continue
+		}
+		header := a.Value
+		if header[0] != '[' && strings.Count(header, ":") > 1 { // IPv6, without the brackets
+			header = "[" + header + "]"
+		}
+		host, err := urlform.Host(header)
+		if err != nil {
+			return fmt.Errorf("%.100q is not a host: must be a name or an address, with or without a port", a.Value)
+		}
+		a.Value = host
+	}
+	return nil
 }
 
 func (p *parser) attributes(v value, at string, c *penstock.Call) {

@@ -28,6 +28,37 @@ func TestParseReserve(t *testing.T) {
 	}
 }
 
+func TestNormalHost(t *testing.T) {
+	for _, test := range []struct{ domain, host, want, problem string }{
+		{host: "API.example.com.:8080", want: "api.example.com"},
+		{domain: "default", host: "Example.com", want: "example.com"},
+		{domain: "mesh", host: "Example.com:8080", want: "Example.com:8080"},
+		{host: "[2001:DB8::1]:443", want: "2001:db8::1"},
+		{host: "2001:db8:0::1", want: "2001:db8::1"},
+		{host: "192.0.2.1:80", want: "192.0.2.1"},
+		{host: "", want: ""},
+		{host: "a:80:80", problem: `attributes.host: "a:80:80" is not a host: must be a name or an address, with or without a port`},
+		{host: "fe80::1%eth0", problem: `attributes.host: "fe80::1%eth0" is not a host`},
+		{host: "a/b", problem: `attributes.host: "a/b" is not a host`},
+		{host: strings.Repeat("x", 300), problem: `is not a host`},
+	} {
+		var c penstock.Call
+		err := ParseCheck(fmt.Appendf(nil, `{"attributes":{"user":"U.","host":%q},"domain":%q}`, test.host, test.domain), &c)
+		if test.problem != "" {
+			if err == nil || !strings.Contains(err.Error(), test.problem) {
+				t.Errorf("%q: %v, want %s", test.host, err, test.problem)
+			}
+			continue
+		}
+		if user, _ := c.Attribute("user"); err != nil || user != "U." {
+			t.Errorf("%q: %v, user %q", test.host, err, user)
+		}
+		if host, _ := c.Attribute("host"); host != test.want {
+			t.Errorf("%q: %q, want %q", test.host, host, test.want)
+		}
+	}
+}
+
 func TestCallKeepsNothingOfTheLast(t *testing.T) {
 	c := penstock.Call{Domain: "d", ID: "i", Cost: 7, MaxDelay: 1, TTL: 1, Reserve: true, Attributes: []penstock.Attribute{{Name: "old"}}}
 	if err := ParseCheck([]byte(`{"attributes":{}}`), &c); err != nil {
