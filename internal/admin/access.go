@@ -190,12 +190,22 @@ func (a *access) byToken(ctx context.Context, token string, who *principal) *Pro
 	}
 	found := people.byDigest[sha256.Sum256([]byte(token))]
 	if found == nil {
-		return a.logins.refuse(ctx, who.address)
+		return a.unknown(ctx, who.address)
 	}
 	who.credential = credential{token: found.ID}
 	problem = a.resolve(ctx, who)
 	if problem == nil {
 		a.people.used(found.ID)
+	}
+	return problem
+}
+
+// unknown refuses an API token that is not known here, and counts the failure. While the database cannot be read, the
+// token may have been created on another node: that it is wrong is not said then.
+func (a *access) unknown(ctx context.Context, from netip.Addr) *Problem {
+	problem := a.logins.refuse(ctx, from)
+	if problem.Status == http.StatusUnauthorized && a.people.isStale() {
+		return refuse(http.StatusServiceUnavailable, Unavailable, "cannot check the API token because the database of users and API tokens is unavailable: see the server log; admin.token works")
 	}
 	return problem
 }

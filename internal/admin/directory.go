@@ -118,6 +118,13 @@ func (d *directory) isDue(fresh time.Duration) (due, known bool) {
 	return d.tried.IsZero() || since >= fresh || since < 0, d.known != nil
 }
 
+// isStale reports whether the database could not be read when it was last asked.
+func (d *directory) isStale() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed != nil
+}
+
 // changed makes the next request look at the database.
 func (d *directory) changed() {
 	d.mu.Lock()

@@ -216,6 +216,18 @@ func TestPeopleWithoutTheirDatabase(t *testing.T) {
 	if w := s.serve(s.loginRequest("ann", "wrong password")); w.Code != 401 {
 		t.Errorf("a wrong password without the database: %d %s", w.Code, w.Body)
 	}
+	// A token that is not known here may have been created on another node. Guesses are limited all the same.
+	for i := range 15 {
+		want := 503
+		if i >= 10 {
+			want = 429
+		}
+		r := s.request("GET", "/v1/session", "", "Authorization", "Bearer pen_unknown")
+		r.RemoteAddr = "192.0.2.1:1"
+		if w := s.serve(r); w.Code != want || i == 0 && !strings.Contains(w.Body.String(), "cannot check the API token") {
+			t.Errorf("unknown token %d without the database: %d %s, want %d", i, w.Code, w.Body, want)
+		}
+	}
 	if w := s.with(session, "POST", "/v1/users", object("name", "bob", "role", "viewer")); w.Code != 503 {
 		t.Errorf("a change without the database: %d %s", w.Code, w.Body)
 	}
@@ -239,6 +251,9 @@ func TestPeopleWithoutTheirDatabase(t *testing.T) {
 		code, _ := s.whoAmI(with(session))
 		return code == 200
 	})
+	if w := s.askAs("pen_unknown", "GET", "/v1/session", ""); w.Code != 401 {
+		t.Errorf("an unknown token with the database: %d %s", w.Code, w.Body)
+	}
 
 	// Another node removes the user.
 	other := newTestAdmin(t, setup{database: source, kept: true})
