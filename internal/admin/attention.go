@@ -83,7 +83,7 @@ func (a *Admin) judge(ctx context.Context) *Attention {
 	stats := a.Fleet.Count(ctx, traffic.Last(now, judgedOver), "")
 	status, nodes, usual := a.Status(), a.Nodes(), a.baselines.get(ctx, a.Fleet, now)
 	told := &Attention{Targets: targets(&stats, usual), Findings: []Finding{}}
-	told.Findings = append(told.Findings, statusFindings(&status)...)
+	told.Findings = append(told.Findings, statusFindings(&status, now)...)
 	told.Findings = append(told.Findings, targetFindings(told.Targets)...)
 	told.Findings = append(told.Findings, nodeFindings(nodes, stats.Nodes, now)...)
 	shadow := map[string]bool{}
@@ -167,7 +167,10 @@ func targetFindings(all []Target) (found []Finding) {
 	return found
 }
 
-func statusFindings(s *Status) (found []Finding) {
+// toldFor is how long a loss of data is a finding. The status and the doctor tell of it until the node stops.
+const toldFor = 24 * time.Hour
+
+func statusFindings(s *Status, now time.Time) (found []Finding) {
 	add := func(is bool, f Finding) {
 		if is {
 			f.Node = s.Node
@@ -176,6 +179,11 @@ func statusFindings(s *Status) (found []Finding) {
 	}
 	add(!s.Store.Connected, Finding{Severity: critical, Kind: "store", Alert: "PenstockStoreDown",
 		Text: "The store is unavailable: " + s.Store.Error, Action: Action{"Check the store; penstock doctor finds the cause", "/system"}})
+	if lost := s.Store.Losses; lost != nil && now.Sub(lost.Last) < toldFor {
+		add(true, Finding{Severity: critical, Kind: "data_lost", Alert: "PenstockDataLost",
+			Text:   "Redis has lost data, last at " + lost.Last.UTC().Format(time.RFC3339) + ": counters, bans and reservations started from zero",
+			Action: Action{"Look for FLUSHALL, a failover and a restart without persistence", "/system"}})
+	}
 	add(s.Rules.Refused != "", Finding{Severity: critical, Kind: "rules_refused",
 		Text: "Newer rules are refused: " + s.Rules.Refused, Action: Action{"Correct the rules, or roll back", "/rules/edit"}})
 	add(s.Rules.Error != "", Finding{Severity: warning, Kind: "rules_stale",

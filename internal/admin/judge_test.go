@@ -124,14 +124,19 @@ func TestFindingsOfStatusAndNodes(t *testing.T) {
 	now := time.Now()
 	s := Status{Node: "north", Store: StoreStatus{Error: "refused"}, Rules: RulesStatus{Refused: "line 3", Error: "gone", FromCopy: true}}
 	kinds := ""
-	for _, f := range statusFindings(&s) {
+	for _, f := range statusFindings(&s, now) {
 		kinds += f.Severity + " " + f.Kind + "; "
 	}
 	if kinds != "critical store; critical rules_refused; warning rules_stale; warning rules_copy; " {
 		t.Error(kinds)
 	}
 	s.Store.Connected, s.Rules = true, RulesStatus{}
-	if found := statusFindings(&s); len(found) != 0 {
+	s.Store.Losses = &LossStatus{Times: 1, Last: now.Add(-time.Hour)}
+	if found := statusFindings(&s, now); len(found) != 1 || found[0].Severity != critical || found[0].Kind != "data_lost" || found[0].Node != "north" {
+		t.Errorf("after a loss of data %+v", found)
+	}
+	s.Store.Losses.Last = now.Add(-25 * time.Hour)
+	if found := statusFindings(&s, now); len(found) != 0 {
 		t.Errorf("%+v", found)
 	}
 	node := func(name string, rules int64, quality string, ago time.Duration) membership.KnownNode {

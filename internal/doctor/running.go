@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"syscall"
+	"time"
 
 	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/config"
@@ -59,6 +60,10 @@ func (d *doctor) judgeRunning(now *admin.Status, text *live.Text) {
 	}
 	if !now.Store.Connected {
 		d.fail("running", "see the checks of the store below", "its store is unavailable, so on_store_error decides: %s", now.Store.Error)
+	}
+	if lost := now.Store.Losses; lost != nil {
+		d.warn("data lost", "look for FLUSHALL, for a failover and for a restart without persistence; docs/reference/redis.md",
+			"Redis has lost data, last at %s: counters, bans and reservations started from zero", lost.Last.UTC().Format(time.RFC3339))
 	}
 	if this := d.Version; now.Build.Version != this {
 		d.warn("running", "docs/how-to/upgrade.md", "its version differs from this program's, %s", this)
