@@ -8,9 +8,11 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/buildinfo"
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/doctor"
@@ -124,6 +126,9 @@ func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) erro
 		return exitWithNo(err)
 	}
 	fmt.Fprintf(a.stderr, "ok: %s\n", found.Summary)
+	for i := range found.Certificates {
+		fmt.Fprintf(a.stderr, "certificate of %s %s\n", found.Certificates[i].Listener, found.Certificates[i].Text(time.Now()))
+	}
 	if len(found.Unchecked) > 0 {
 		fmt.Fprintf(a.stderr, "not checked without --connect: %s\n", strings.Join(found.Unchecked, ", "))
 	}
@@ -138,9 +143,11 @@ func (a *app) writeRehearsal(warnings []string, found *doctor.Rehearsal, err err
 		Warnings  []string `json:"warnings,omitempty"`
 		Checked   string   `json:"checked,omitempty"`
 		Unchecked []string `json:"unchecked,omitempty"` // what only --connect checks
+
+		Certificates []admin.CertificateStatus `json:"certificates,omitempty"`
 	}{OK: err == nil, Warnings: warnings}
 	if found != nil {
-		told.Checked, told.Unchecked = found.Summary, found.Unchecked
+		told.Checked, told.Unchecked, told.Certificates = found.Summary, found.Unchecked, found.Certificates
 	}
 	for _, one := range flatten(err) {
 		told.Errors = append(told.Errors, one.Error())

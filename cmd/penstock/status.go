@@ -22,10 +22,10 @@ type nodeStatus struct {
 func newStatusCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the status of a node: store, circuit breaker, rules, nodes, upstream servers",
+		Short: "Show the status of a node: store, circuit breaker, rules, certificates, nodes, upstream servers",
 		Long: `Show the status of a running node: its store and circuit breaker, the rules it serves, the
-quality of its verdicts, the nodes that share its limits, and its upstream servers. This
-uses the admin API (listen.admin); a viewer token is sufficient.
+quality of its verdicts, the days left of its certificates, the nodes that share its limits, and its
+upstream servers. This uses the admin API (listen.admin); a viewer token is sufficient.
 
 Exit status: 0 ready and connected to its store, 1 not ready or degraded, 3 no response.`,
 		Example: `  export PENSTOCK_TOKEN=…
@@ -87,6 +87,9 @@ func (a *app) tellStatus(s *nodeStatus) error {
 			row("quality", "%s", n.About.Quality)
 			row("requests", "%.1f/s, %.1f/s denied", n.About.Calls, n.About.Denied)
 		}
+	}
+	for i := range s.Certificates {
+		row("certificate", "%s %s", s.Certificates[i].Listener, s.Certificates[i].Text(time.Now()))
 	}
 	row("nodes", "%s", spelling.Count(len(s.Nodes), "node"))
 	for _, u := range s.Upstreams {

@@ -190,6 +190,15 @@ func statusFindings(s *Status, now time.Time) (found []Finding) {
 		Text: "The rules cannot be read; the last valid ones are in use: " + s.Rules.Error, Action: Action{"Check where the rules come from", "/system"}})
 	add(s.Rules.FromCopy, Finding{Severity: warning, Kind: "rules_copy",
 		Text: "The rules are a local copy, because their source could not be read", Action: Action{"Check where the rules come from", "/system"}})
+	for i := range s.Certificates {
+		c := &s.Certificates[i]
+		severity := warning
+		if c.Expired(now) {
+			severity = critical
+		}
+		add(c.ExpiresSoon(now), Finding{Severity: severity, Kind: "certificate", Alert: "PenstockCertificateExpires",
+			Text: "The certificate of listener " + c.Listener + " " + c.Text(now), Action: Action{"Renew it; a changed file is used without a restart", "/system"}})
+	}
 	for _, u := range s.Upstreams {
 		add(!u.Up, Finding{Severity: critical, Kind: "upstream",
 			Text: "The upstream server " + u.URL + " is unhealthy", Action: Action{"Check the upstream server", "/system"}})

@@ -135,6 +135,11 @@ func TestFindingsOfStatusAndNodes(t *testing.T) {
 	if found := statusFindings(&s, now); len(found) != 1 || found[0].Severity != critical || found[0].Kind != "data_lost" || found[0].Node != "north" {
 		t.Errorf("after a loss of data %+v", found)
 	}
+	s.Certificates = []CertificateStatus{{Listener: "grpc", NotBefore: now.Add(-90 * 24 * time.Hour), NotAfter: now.Add(time.Hour)}}
+	if found := statusFindings(&s, now); len(found) != 2 || found[1].Severity != warning || found[1].Kind != "certificate" {
+		t.Errorf("before a certificate expires %+v", found)
+	}
+	s.Certificates[0].NotAfter = now.Add(30 * 24 * time.Hour)
 	s.Store.Losses.Last = now.Add(-25 * time.Hour)
 	if found := statusFindings(&s, now); len(found) != 0 {
 		t.Errorf("%+v", found)

@@ -22,6 +22,8 @@ type Status struct {
 	Store     StoreStatus              `json:"store"`
 	Rules     RulesStatus              `json:"rules"`
 	Upstreams []gateway.UpstreamHealth `json:"upstreams,omitempty"`
+
+	Certificates []CertificateStatus `json:"certificates,omitempty"` // of listeners
 }
 
 // A Build says what the program was built from.

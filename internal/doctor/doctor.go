@@ -33,6 +33,7 @@ func Run(ctx context.Context, o Options) *Report {
 	d.examineDataDir()
 	d.examineOpenFiles()
 	d.examineListeners()
+	d.examineCertificates()
 	d.examineProxies()
 	d.begin("rules")
 	found := d.examineRules(ctx)

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/server"
@@ -65,6 +66,27 @@ func (d *doctor) examineListeners() {
 	}
 	if !open {
 		d.ok("listeners", "none can be reached from other machines without TLS")
+	}
+}
+
+// examineCertificates checks whether the certificates of listeners can be used, and how long.
+func (d *doctor) examineCertificates() {
+	all, err := server.Certificates(d.Config)
+	if err != nil {
+		d.fail("certificates", "correct the files: serve would not start", "%v", err)
+	}
+	now := time.Now()
+	for i := range all {
+		c := &all[i]
+		const renew = "renew it; servers use a changed file without a restart"
+		switch text := "of " + c.Listener + ": " + c.Text(now); {
+		case c.Expired(now):
+			d.fail("certificates", renew, "%s", text)
+		case c.ExpiresSoon(now):
+			d.warn("certificates", renew, "%s", text)
+		default:
+			d.ok("certificates", "%s", text)
+		}
 	}
 }
 

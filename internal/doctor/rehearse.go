@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/server"
 	"github.com/penstock-io/penstock/internal/spelling"
@@ -28,6 +29,8 @@ type Rehearsal struct {
 	Summary   string
 	Warnings  []string
 	Unchecked []string // parts that need the network and were not checked
+
+	Certificates []admin.CertificateStatus // of listeners
 }
 
 // Rehearse checks everything that a start checks, and returns all errors. It opens no listener and
@@ -37,6 +40,7 @@ func Rehearse(ctx context.Context, c *config.Config, connect bool) (*Rehearsal, 
 	r := &Rehearsal{}
 	snapshot, errs := r.rehearseRules(ctx, c, connect)
 	errs = append(errs, rehearseDataDir(c), server.Rehearse(ctx, c, snapshot, connect))
+	r.rehearseCertificates(c, time.Now())
 	if connect {
 		errs = append(errs, connectStore(ctx, c)...)
 		errs = append(errs, connectUpstreams(ctx, upstreams)...)
@@ -44,6 +48,16 @@ func Rehearse(ctx context.Context, c *config.Config, connect bool) (*Rehearsal, 
 		r.Unchecked = remoteParts(c, upstreams)
 	}
 	return r, errors.Join(errs...)
+}
+
+// rehearseCertificates reads how long certificates are valid. server.Rehearse reports those that cannot be read.
+func (r *Rehearsal) rehearseCertificates(c *config.Config, now time.Time) {
+	r.Certificates, _ = server.Certificates(c)
+	for i := range r.Certificates {
+		if c := &r.Certificates[i]; c.ExpiresSoon(now) {
+			r.Warnings = append(r.Warnings, "certificate of "+c.Listener+" "+c.Text(now))
+		}
+	}
 }
 
 // remoteParts lists what the server reaches over the network.

@@ -65,6 +65,11 @@ func (d *doctor) judgeRunning(now *admin.Status, text *live.Text) {
 		d.warn("data lost", "look for FLUSHALL, for a failover and for a restart without persistence; docs/reference/redis.md",
 			"Redis has lost data, last at %s: counters, bans and reservations started from zero", lost.Last.UTC().Format(time.RFC3339))
 	}
+	for i := range now.Certificates {
+		if c := &now.Certificates[i]; c.ExpiresSoon(time.Now()) {
+			d.warn("running", "renew it, or look in the log why the server refused a newer one", "the server's certificate of %s %s", c.Listener, c.Text(time.Now()))
+		}
+	}
 	if this := d.Version; now.Build.Version != this {
 		d.warn("running", "docs/how-to/upgrade.md", "its version differs from this program's, %s", this)
 	}

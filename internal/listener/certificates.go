@@ -80,9 +80,10 @@ func (c *Certificates) Config() *tls.Config {
 
 // Status is the state of the certificates, for operators.
 type Status struct {
-	NotAfter time.Time // when the certificate in use expires
-	Reloads  int64     // changes of the files that were accepted
-	Refusals int64     // changes of the files that were refused
+	NotBefore time.Time // when the certificate in use becomes valid
+	NotAfter  time.Time // when it expires
+	Reloads   int64     // changes of the files that were accepted
+	Refusals  int64     // changes of the files that were refused
 }
 
 // Status also checks the files, so that a broken certificate shows before the next client connects.
@@ -90,7 +91,8 @@ func (c *Certificates) Status() Status {
 	config := c.current()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Status{NotAfter: config.Certificates[0].Leaf.NotAfter, Reloads: c.reloads, Refusals: c.refusals}
+	leaf := config.Certificates[0].Leaf
+	return Status{NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter, Reloads: c.reloads, Refusals: c.refusals}
 }
 
 // current returns the configuration for the current files.

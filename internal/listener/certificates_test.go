@@ -80,7 +80,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		if state.PeerCertificates[0].SerialNumber.Cmp(want.Serial) != 0 {
 			t.Error("the server shows another certificate")
 		}
-		status.NotAfter = state.PeerCertificates[0].NotAfter
+		leaf := state.PeerCertificates[0]
+		status.NotBefore, status.NotAfter = leaf.NotBefore, leaf.NotAfter
 		if got := s.Status(); got != status {
 			t.Errorf("status %+v, want %+v", got, status)
 		}

@@ -124,6 +124,7 @@ func (s *Server) status() admin.Status {
 	found := admin.Status{
 		Node: s.members.All()[0].Node.Name, Build: s.build, Started: s.started.UTC(), Uptime: time.Since(s.started).Seconds(), Ready: true, Addresses: map[string]string{},
 		Store: s.store.status(), Rules: (&admin.Rules{Live: s.rules.live, Origin: s.rules.origin}).Status(),
+		Certificates: s.certificateStatuses(),
 	}
 	if err := s.ready(); err != nil {
 		found.Ready, found.NotReady = false, err.Error()

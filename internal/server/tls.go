@@ -2,8 +2,13 @@ package server
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
 
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/telemetry"
@@ -43,4 +48,31 @@ func (s *Server) certificateStates() map[string]telemetry.Certificate {
 		all[name] = c.Status()
 	}
 	return all
+}
+
+// certificateStatuses returns how long certificates are valid, for operators.
+func (s *Server) certificateStatuses() (all []admin.CertificateStatus) {
+	for _, name := range slices.Sorted(maps.Keys(s.tls)) {
+		c := s.tls[name].Status()
+		all = append(all, admin.CertificateStatus{Listener: name, NotBefore: c.NotBefore.UTC(), NotAfter: c.NotAfter.UTC(), Refusals: c.Refusals})
+	}
+	return all
+}
+
+// Certificates reads the certificates that a server with the configuration would use, and returns how long they are
+// valid. It returns those that it can read, and the errors of the others.
+func Certificates(c *config.Config) ([]admin.CertificateStatus, error) {
+	s := &Server{config: c, log: slog.New(slog.DiscardHandler)}
+	var errs []error
+	for _, l := range []struct {
+		name, address string
+		tls           config.ServerTLS
+	}{{"gateway", c.Listen.Gateway, c.Gateway.TLS}, {"grpc", c.Listen.GRPC, c.GRPC.TLS}, {"admin", c.Listen.Admin, c.Admin.TLS.Server()}} {
+		if l.address == "" {
+			continue
+		}
+		_, err := s.certificates(l.name, l.tls)
+		errs = append(errs, err)
+	}
+	return s.certificateStatuses(), errors.Join(errs...)
 }

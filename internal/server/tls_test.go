@@ -81,6 +81,9 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	if got := n.state().Certificates["grpc"]; got.Reloads != 1 || got.Refusals != 1 || got.NotAfter.IsZero() {
 		t.Errorf("the metrics say %+v", got)
 	}
+	if all := n.status().Certificates; len(all) != 3 || all[2].Listener != "grpc" || all[2].Refusals != 1 || !all[2].NotAfter.After(all[2].NotBefore) {
+		t.Errorf("the status says %+v", all)
+	}
 	if log := n.log.String(); strings.Count(log, "changed TLS files refused, the old certificate stays in use") != 3 || !strings.Contains(log, `"listener":"grpc"`) {
 		t.Errorf("the log does not tell of each:\n%s", log)
 	}
