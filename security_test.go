@@ -47,6 +47,38 @@ func TestSecurityBounds(t *testing.T) {
 	}
 }
 
+// The tests that SECURITY.md names as proof exist.
+func TestSecurityNamesTests(t *testing.T) {
+	missing := map[string]bool{}
+	for _, name := range regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(read(t, "SECURITY.md"), -1) {
+		missing[name[1]] = true
+	}
+	if len(missing) < 10 {
+		t.Errorf("only %d tests are named", len(missing))
+	}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err := filepath.WalkDir(".", func(file string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		for _, found := range declared.FindAllStringSubmatch(read(t, file), -1) {
+			delete(missing, found[1])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range missing {
+		t.Errorf("SECURITY.md: there is no %s", name)
+	}
+}
+
 // The test must be able to fail.
 func TestSecurityBoundsObject(t *testing.T) {
 	defaults := map[string]string{"listen.client_share": "50", "gateway.timeouts.idle": "1m0s"}
