@@ -216,7 +216,7 @@ func TestPeopleWithoutTheirDatabase(t *testing.T) {
 	if w := s.serve(s.loginRequest("ann", "wrong password")); w.Code != 401 {
 		t.Errorf("a wrong password without the database: %d %s", w.Code, w.Body)
 	}
-	// A token that is not known here may have been created on another node. Guesses are limited all the same.
+	// A token that is not known here may have been created on another node. Guesses are limited anyway.
 	for i := range 15 {
 		want := 503
 		if i >= 10 {
