@@ -51,8 +51,8 @@ type Options struct {
 	// Scratch returns an empty in-memory store, for limiting logins and for trying out rules.
 	Scratch func() (Scratch, error)
 
-	// ToolStore returns an empty in-memory store for a tool, such as a backtest.
-	ToolStore func() (ToolStore, error)
+	// ToolStore returns an empty in-memory store of at most maxBytes for a tool, such as a backtest.
+	ToolStore func(maxBytes int64) (ToolStore, error)
 
 	// Console serves all paths outside the API; nil: not found. It needs no token, so it must not reveal anything.
 	Console http.Handler
@@ -122,7 +122,7 @@ type Admin struct {
 	veil      *masker
 	reveals   *revealLog
 	turns     *workSlots // for expensive work
-	tools     *workSlots // for work that takes up to a minute
+	tools     *toolSlot
 	baselines baselines
 	beat      time.Duration // between two heartbeats of a stream
 	toolTime  time.Duration // how long a tool may run
@@ -169,7 +169,7 @@ func New(o Options) (*Admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new admin API: %w", err)
 	}
-	a := &Admin{Options: o, veil: veil, logins: logins, turns: newWorkSlots(), tools: newWorkSlots(), beat: heartbeat, toolTime: maxToolTime}
+	a := &Admin{Options: o, veil: veil, logins: logins, turns: newWorkSlots(), tools: newToolSlot(), beat: heartbeat, toolTime: maxToolTime}
 	a.lookEvery = lookEvery
 	a.reveals = &revealLog{admin: a, at: map[string]time.Time{}}
 	a.sessions = &sessions{now: o.Now, all: map[digest]*session{}}

@@ -23,12 +23,16 @@ const Nobody = nobody
 // SetToolTime sets how long a tool may run. It must be called before one runs.
 func (a *Admin) SetToolTime(d time.Duration) { a.toolTime = d }
 
-// OccupyTools takes all turns of tools.
-func (a *Admin) OccupyTools() {
-	for range maxTurns {
-		a.tools.all <- struct{}{}
-	}
-}
+// OccupyTools is a tool that runs and does not end.
+func (a *Admin) OccupyTools() { a.tools.running <- struct{}{} }
+
+// The bounds of a run of a tool.
+const (
+	ToolBytes         = toolBytes
+	SimulatedRequests = simulatedRequests
+	SimulatedKeys     = simulatedKeys
+	SimulatedNodes    = simulatedNodes
+)
 
 // Beat sets the interval of heartbeats. It must be called before there are streams.
 func (a *Admin) Beat(every time.Duration) { a.beat = every }

@@ -20,7 +20,7 @@ type responseWritten struct{}
 
 // routes returns all routes. Each names its role, so that none is open by oversight. Routes that answer a freely
 // chosen question from recorded requests, as a preview does, are for operators only: a viewer could use them to guess
-// who the clients are.
+// who the clients are. So are tools that hold much memory.
 func (a *Admin) routes() []route {
 	all := []route{
 		{"GET", "/healthz", Anybody, a.healthy},
@@ -69,8 +69,8 @@ func (a *Admin) routes() []route {
 		{"POST", "/v1/playground", Viewer, inTurn(a.play)},
 		{"POST", "/v1/tools/backtest", Operator, asTool(a.backtest)},
 		{"POST", "/v1/tools/suggest", Operator, asTool(a.suggest)},
-		{"POST", "/v1/tools/simulate", Viewer, asTool(a.simulate)},
-		{"POST", "/v1/tools/plan", Viewer, asTool(a.plan)},
+		{"POST", "/v1/tools/simulate", Operator, asTool(a.simulate)},
+		{"POST", "/v1/tools/plan", Viewer, inTurn(a.plan)},
 		{"GET", "/v1/keys", Viewer, a.listKeys},
 		{"POST", "/v1/keys/show", Operator, takes(a.showKey)},
 		{"POST", "/v1/keys/reset", Operator, takes(a.resetKey)},

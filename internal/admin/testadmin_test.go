@@ -71,6 +71,8 @@ type setup struct {
 	database string // of the rules; default: a new SQLite file
 	kept     bool   // the database has rules already
 	history  bool   // the node keeps one, in that database
+
+	toolStore func(maxBytes int64) (admin.ToolStore, error) // default: of at most 2 MiB
 }
 
 // A testAdmin is an admin API with the parts of a real node.
@@ -97,6 +99,12 @@ func newTestAdmin(t testing.TB, o setup) *testAdmin {
 	}
 	if o.kind == "" {
 		o.kind = admin.Database
+	}
+	if o.toolStore == nil {
+		o.toolStore = func(maxBytes int64) (admin.ToolStore, error) {
+			store, err := memstore.New(memstore.Options{MaxBytes: min(maxBytes, 2<<20)})
+			return toolStore{store}, err
+		}
 	}
 	if o.nodes == nil {
 		o.nodes = []membership.KnownNode{{ID: "ME", Self: true, Node: &membership.Node{Name: "here", Version: "1.0", Quality: membership.Exact}}}
@@ -146,11 +154,8 @@ func newTestAdmin(t testing.TB, o setup) *testAdmin {
 		Rules:        admin.Rules{Live: s.live, Origin: origin, Kind: o.kind, Service: s.service, Compile: compile},
 		Entitlements: table,
 		Store:        o.store, Local: o.local, Blocks: blocked, Traffic: s.traffic, Log: log, Now: s.clock.Now, Demo: s.demo,
-		Scratch: func() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 8 << 20}) },
-		ToolStore: func() (admin.ToolStore, error) {
-			store, err := memstore.New(memstore.Options{MaxBytes: 2 << 20})
-			return toolStore{store}, err
-		},
+		Scratch:   func() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 8 << 20}) },
+		ToolStore: o.toolStore,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
 			fmt.Fprintln(w, "penstock_up 1")

@@ -34,6 +34,7 @@ func (a *Admin) backtest(t *toolRun) (any, error) {
 		}
 		documents = append(documents, backtest.Document{Name: "edited rules", Rules: edited})
 	}
+	t.share(len(documents))
 	result, err := t.backtest(documents, log)
 	if err != nil {
 		return t.report(nil, err, "penstock backtest")

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/simulate"
 	"github.com/penstock-io/penstock/internal/simulator/replay"
 	"github.com/penstock-io/penstock/internal/toolreport"
@@ -19,7 +21,22 @@ import (
 const (
 	maxToolTime = time.Minute
 	maxRest     = 250 * time.Millisecond
+
+	// toolBytes bounds the counters of a run, in all its stores.
+	toolBytes = 64 << 20
 )
+
+// A toolSlot lets one tool run at a time, so that a node needs memory for one.
+type toolSlot struct{ running, waiting chan struct{} }
+
+func newToolSlot() *toolSlot {
+	return &toolSlot{make(chan struct{}, 1), make(chan struct{}, maxWaiting)}
+}
+
+// begin waits until no tool runs. The caller must call end.
+func (s *toolSlot) begin(ctx context.Context) (end func(), err error) {
+	return queue(ctx, s.waiting, "%d runs of tools are waiting already", s.running)
+}
 
 // A ToolReport is the result of a tool.
 type ToolReport struct {
@@ -33,19 +50,27 @@ type toolRun struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	rested time.Time
-	full   bool // counters were shared for lack of memory
+	room   int64 // bytes of one store
+	used   bool  // stores were opened
+	full   bool  // counters were shared for lack of memory
 }
 
-// asTool returns the function of a route that waits for a turn and then runs a tool.
+// asTool returns the function of a route that waits until no other tool runs, and then runs one. Its memory is given
+// back at its end.
 func asTool(serve func(*toolRun) (any, error)) func(*apiRequest) (any, error) {
 	return func(x *apiRequest) (any, error) {
-		end, err := x.admin.tools.begin(x.r.Context(), x.who.role)
+		end, err := x.admin.tools.begin(x.r.Context())
 		if err != nil {
 			return nil, err
 		}
 		defer end()
-		t := &toolRun{apiRequest: x, cancel: func() {}}
-		defer func() { t.cancel() }()
+		t := &toolRun{apiRequest: x, cancel: func() {}, room: toolBytes}
+		defer func() {
+			t.cancel()
+			if t.used {
+				debug.FreeOSMemory()
+			}
+		}()
 		return serve(t)
 	}
 }
@@ -74,13 +99,20 @@ func (s *watchedStore) Expire(now penstock.Instant) {
 	s.ToolStore.Expire(now)
 }
 
+// Close empties the store, which gives its memory back now. The next garbage collection would do so too, but the run
+// may open other stores before it.
 func (s *watchedStore) Close() error {
 	s.run.full = s.run.full || s.Full()
+	s.ToolStore.Expire(algorithm.MaxInstant)
 	return s.ToolStore.Close()
 }
 
+// share divides the memory for counters among stores that are open at the same time.
+func (t *toolRun) share(stores int) { t.room = toolBytes / int64(max(1, stores)) }
+
 func (t *toolRun) newStore() (*watchedStore, error) {
-	store, err := t.admin.ToolStore()
+	t.used = true
+	store, err := t.admin.ToolStore(t.room)
 	return &watchedStore{store, t}, err
 }
 
@@ -95,7 +127,7 @@ func (t *toolRun) report(page *toolreport.Page, err error, command string) (any,
 	case t.full && !errors.Is(err, context.Canceled):
 		return nil, invalid("there are more live counters than fit in the memory for tools: %s", instead)
 	case err == nil:
-		return ToolReport{page, string(page.HTML())}, nil
+		return reportOf(page), nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, refuse(http.StatusServiceUnavailable, Unavailable, fmt.Sprintf("this takes longer than %v on this node: %s", t.admin.toolTime, instead))
 	case errors.Is(err, context.Canceled):
@@ -106,6 +138,8 @@ func (t *toolRun) report(page *toolreport.Page, err error, command string) (any,
 	}
 	return nil, invalid("%s", asFields.Replace(err.Error()))
 }
+
+func reportOf(page *toolreport.Page) ToolReport { return ToolReport{page, string(page.HTML())} }
 
 // asFields names the fields of a request in errors that name the flags of a command.
 var asFields = strings.NewReplacer("continue without it with --without ", "list it in without: ", "with --field", "in fields", "--field", "fields", "--format", "format")

@@ -9,12 +9,15 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/plan"
 	"github.com/penstock-io/penstock/memstore"
 )
@@ -321,6 +324,118 @@ func TestToolsAreBounded(t *testing.T) {
 	r := s.request("POST", "/v1/tools/simulate", object("requests", 100))
 	bearer(operatorToken)(r)
 	if w := s.serve(r.WithContext(gone)); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "the server is busy") {
-		t.Errorf("without a turn: %d %.200s", w.Code, w.Body)
+		t.Errorf("while another one runs: %d %.200s", w.Code, w.Body)
+	}
+	r = s.request("POST", "/v1/tools/plan", "{}") // which needs no memory
+	bearer(viewerToken)(r)
+	if w := s.serve(r); w.Code != http.StatusOK {
+		t.Errorf("a plan while a tool runs: %d %.200s", w.Code, w.Body)
+	}
+}
+
+// A meteredStore reports to a meter when its run holds the most: before counters expire, and when the run is over but
+// still holds everything.
+type meteredStore struct {
+	toolStore
+	meter *toolMeter
+	room  int64
+}
+
+func (s meteredStore) Expire(now penstock.Instant) {
+	s.meter.read()
+	s.toolStore.Expire(now)
+}
+
+func (s meteredStore) Bytes() int64 {
+	if s.meter.open > s.meter.room {
+		s.meter.room, s.meter.heap = s.meter.open, liveHeap()
+	}
+	return s.toolStore.Bytes()
+}
+
+func (s meteredStore) Close() error {
+	s.meter.read()
+	s.meter.open -= s.room
+	if n, err := s.Size(context.Background()); n > 0 || err != nil {
+		s.meter.kept += n
+	}
+	return s.toolStore.Close()
+}
+
+// A toolMeter measures a run of a tool.
+type toolMeter struct {
+	stores []meteredStore
+	open   int64 // bytes that the stores that are open may take
+	room   int64 // the most of these
+	bytes  int64 // the most that counters took, those of closed stores included
+	kept   int64 // counters in stores that were closed
+	heap   int64 // alive at the end of the first limit
+}
+
+func (m *toolMeter) newStore(maxBytes int64) (admin.ToolStore, error) {
+	store, err := memstore.New(memstore.Options{MaxBytes: maxBytes})
+	s := meteredStore{toolStore{store}, m, maxBytes}
+	m.stores, m.open = append(m.stores, s), m.open+maxBytes
+	return s, err
+}
+
+func (m *toolMeter) read() {
+	var bytes int64
+	for _, s := range m.stores {
+		bytes += s.toolStore.Bytes()
+	}
+	m.bytes = max(m.bytes, bytes)
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC() // for what the first one only made unreachable
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+// Whatever a simulation is asked to do, its counters stay within the memory for tools, and what else it holds within as
+// much again. The short form sends fewer requests through as many stores.
+func TestToolsStayWithinTheirMemory(t *testing.T) { // not parallel: it reads the heap of the process
+	two := []string{"sliding_window_log", "leaky_bucket"}
+	for _, test := range []struct {
+		sharing    string
+		algorithms []string
+		stores     int
+		requests   int
+	}{
+		{"apart", two, 2 * 2 * admin.SimulatedNodes, 10_000},
+		{"leased", two, 2 * (1 + admin.SimulatedNodes), 10_000},
+		{"apart", two[:1], 2 * admin.SimulatedNodes, admin.SimulatedRequests},
+	} {
+		largest := test.requests == admin.SimulatedRequests
+		if largest && testing.Short() {
+			continue
+		}
+		meter := &toolMeter{}
+		s := newTestAdmin(t, setup{toolStore: meter.newStore})
+		before := liveHeap()
+		r := s.request("POST", "/v1/tools/simulate", object("requests", test.requests, "keys", admin.SimulatedKeys, "model", "retries",
+			"nodes", admin.SimulatedNodes, "sharing", test.sharing, "outage_ms", 10_000, "outage_from_ms", 0, "algorithms", test.algorithms,
+			"limit", 1_000, "window_ms", 86_400_000, "requests_per_second", 10_000, "count_denied", true))
+		bearer(operatorToken)(r)
+		w := s.serve(r)
+		if w.Code != http.StatusOK && !(largest && strings.Contains(w.Body.String(), "more live counters than fit")) {
+			t.Errorf("%s: %d %.300s", test.sharing, w.Code, w.Body)
+		}
+		if len(meter.stores) != test.stores {
+			t.Errorf("%s: %d stores, want %d", test.sharing, len(meter.stores), test.stores)
+		}
+		if meter.bytes == 0 || max(meter.bytes, meter.room) > admin.ToolBytes {
+			t.Errorf("%s: counters took %d bytes and could take %d, more than %d", test.sharing, meter.bytes, meter.room, admin.ToolBytes)
+		}
+		if meter.kept > 0 || meter.open != 0 {
+			t.Errorf("%s: the run kept %d counters in closed stores, and stores of %d bytes open", test.sharing, meter.kept, meter.open)
+		}
+		if held := meter.heap - before; held > admin.ToolBytes {
+			t.Errorf("%s: the heap grew by %d bytes, more than %d", test.sharing, held, admin.ToolBytes)
+		}
+		t.Logf("%s, %d requests: %d, %d MiB of counters, %d MiB of heap", test.sharing, test.requests, w.Code, meter.bytes>>20, (meter.heap-before)>>20)
 	}
 }

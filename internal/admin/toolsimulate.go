@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/lease"
 	"github.com/penstock-io/penstock/internal/plan"
 	"github.com/penstock-io/penstock/internal/simulate"
 )
@@ -16,6 +17,7 @@ const (
 	simulatedRequests = 1_000_000
 	simulatedKeys     = 100_000
 	simulatedNodes    = 16
+	simulatedPools    = 1 << 16 // on all nodes, 24 MiB
 )
 
 // simulationInput is the traffic, the limits and the nodes, as in the flags of penstock simulate.
@@ -51,6 +53,8 @@ func (a *Admin) simulate(t *toolRun) (any, error) {
 	}
 	t.start()
 	s := asked.simulation()
+	t.share(s.Stores())
+	s.Pools = max(lease.MinPools, min(lease.DefaultPools, simulatedPools/s.Nodes))
 	s.NewStore, s.Progress = t.newSimulationStore, func(int64) { t.rest() }
 	s.Bytes = func(s simulate.Store) int64 { return s.(*watchedStore).Bytes() }
 	results, err := s.Run(t.ctx)
@@ -107,21 +111,20 @@ type planInput struct {
 }
 
 // plan estimates counters, memory, servers and network.
-func (a *Admin) plan(t *toolRun) (any, error) {
+func (a *Admin) plan(x *apiRequest) (any, error) {
 	asked := planInput{Input: plan.Default(), Types: 50, Algorithm: penstock.SlidingWindowCounter, Limit: 100, Window: 60_000}
 	asked.Rules = nil
-	if err := t.read(&asked); err != nil {
+	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
 	if asked.Rules != nil || asked.Algorithm == penstock.Concurrency {
 		return nil, invalid("rules cannot be given, and algorithm must be one that counts over time: a plan here is for request_types that all have the same limit")
 	}
-	t.start()
 	in := asked.Input
 	in.Rules = []plan.RuleInput{in.Types(asked.Types, asked.Algorithm, durationOf(asked.Window), asked.Limit)}
 	made, err := plan.Make(in, plan.DefaultCosts())
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
-	return t.report(made.Page(), nil, "penstock plan")
+	return reportOf(made.Page()), nil
 }

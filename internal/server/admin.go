@@ -108,8 +108,8 @@ func newScratch() (admin.Scratch, error) { return memstore.New(memstore.Options{
 // A toolStore is a memory store that tools count in.
 type toolStore struct{ *memstore.Store }
 
-func newToolStore() (admin.ToolStore, error) {
-	store, err := memstore.New(memstore.Options{MaxBytes: 64 << 20})
+func newToolStore(maxBytes int64) (admin.ToolStore, error) {
+	store, err := memstore.New(memstore.Options{MaxBytes: maxBytes})
 	return toolStore{store}, err
 }
 

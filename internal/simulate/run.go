@@ -75,6 +75,19 @@ type Simulation struct {
 	NewStore func() (Store, error)
 	Bytes    func(Store) int64    // returns the size of a store; may be nil
 	Progress func(requests int64) // may be nil
+	Pools    int                  // keys with leases on each node; 0: [lease.DefaultPools]
+}
+
+// Stores returns how many stores are open at the same time.
+func (s *Simulation) Stores() int {
+	n := 1
+	if s.Sharing == Apart {
+		n = s.Nodes
+	}
+	if s.Outage.For > 0 {
+		n += s.Nodes // each has one to fall back to
+	}
+	return n
 }
 
 // A Result is the effect of one limit on the traffic.
@@ -182,7 +195,7 @@ func (l *limitRun) open() error {
 				return err
 			}
 		case l.Sharing == Leased:
-			if store, err = lease.New(shared, lease.Options{}); err != nil {
+			if store, err = lease.New(shared, lease.Options{Pools: l.Pools}); err != nil {
 				return err
 			}
 		}

@@ -9,7 +9,7 @@ import { Suggest } from './suggest'
 const tools = {
   backtest: { name: 'Backtest', about: 'What would rules have denied?', show: Backtest, operator: true },
   suggest: { name: 'Suggest a limit', about: 'Which limit fits my traffic?', show: Suggest, operator: true },
-  simulate: { name: 'Simulate', about: 'How accurate is a limit?', show: Simulate, operator: false },
+  simulate: { name: 'Simulate', about: 'How accurate is a limit?', show: Simulate, operator: true },
   plan: { name: 'Plan', about: 'How large must it be?', show: Plan, operator: false },
 }
 
@@ -34,8 +34,8 @@ export function Tools() {
         {about} The same as <code>penstock {chosen}</code> in a terminal, for at most a minute.
       </p>
       {operator && !mayChange() ? (
-        <Empty title="This tool names clients">
-          <p>It reads requests with the identifiers of clients, so only operators and admins can use it.</p>
+        <Empty title="This tool is for operators">
+          <p>It names clients or takes much of the memory of this node, so only operators and admins can use it.</p>
         </Empty>
       ) : (
         <Tool />
