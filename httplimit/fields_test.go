@@ -221,10 +221,41 @@ func TestStyles(t *testing.T) {
 		}
 	}
 	_, err := NewWriter(WriterOptions{Headers: []string{"ietf", "draft", "none", "ietf"}})
-	for _, says := range []string{`"draft"; one of ietf, x-ratelimit, none`, `"none" beside`, `"ietf" twice`} {
+	for _, says := range []string{`"draft"; one of ietf, x-ratelimit, x-ratelimit-unix, none`, `"none" beside`, `"ietf" twice`} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %s", err, says)
 		}
+	}
+}
+
+// Clients of GitHub's kind take X-RateLimit-Reset for Unix time, and return when it has passed.
+func TestResetInUnixTime(t *testing.T) {
+	now := time.Unix(1_000_000, int64(600*time.Millisecond))
+	w, err := NewWriter(WriterOptions{Headers: []string{"ietf", "x-ratelimit-unix"}, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		decision penstock.Decision
+		want     string
+	}{
+		{penstock.Decision{Allowed: true, Limit: 10, Remaining: 4, ResetAfter: 400 * time.Millisecond}, "10 4 1000001"},
+		{penstock.Decision{Allowed: true, Limit: 10, Remaining: 4, ResetAfter: 500 * time.Millisecond}, "10 4 1000002"},
+		{penstock.Decision{Limit: 10, RetryAfter: 1400 * time.Millisecond, ResetAfter: time.Hour}, "10 0 1000002"},
+		{penstock.Decision{Limit: 10, RetryAfter: penstock.Never, ResetAfter: time.Minute}, "10 0 1000061"},
+	} {
+		h := http.Header{}
+		w.Headers(h, &penstock.Verdict{Allowed: test.decision.Allowed, Reason: penstock.ReasonOverLimit, Decision: test.decision})
+		var values []string
+		for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
+			values = append(values, h[name]...)
+		}
+		if got := strings.Join(values, " "); got != test.want {
+			t.Errorf("%+v: got %s, want %s", test.decision, got, test.want)
+		}
+	}
+	if _, err := NewWriter(WriterOptions{Headers: []string{"x-ratelimit", "x-ratelimit-unix"}}); err == nil || !strings.Contains(err.Error(), "both x-ratelimit and x-ratelimit-unix") {
+		t.Errorf("both: %v", err)
 	}
 }
 

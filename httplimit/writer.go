@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -15,21 +16,30 @@ import (
 type WriterOptions struct {
 	// Headers are the styles, by default "ietf"; several may be given:
 	//
-	//	ietf         RateLimit and RateLimit-Policy, as draft-ietf-httpapi-ratelimit-headers-11 has them
-	//	x-ratelimit  X-RateLimit-Limit, -Remaining and -Reset, the last in seconds from now
-	//	none         neither
+	//	ietf              RateLimit and RateLimit-Policy, as draft-ietf-httpapi-ratelimit-headers-11 has them
+	//	x-ratelimit       X-RateLimit-Limit, -Remaining and -Reset, the last in seconds from now, as Envoy has it
+	//	x-ratelimit-unix  the same, with X-RateLimit-Reset in Unix time, as GitHub and express-rate-limit have it
+	//	none              none of them
 	Headers []string
+
+	Now func() time.Time // the clock for Unix time; nil: time.Now
 }
 
 // The styles of headers.
 const (
-	StyleIETF       = "ietf"
-	StyleXRateLimit = "x-ratelimit"
-	StyleNone       = "none"
+	StyleIETF           = "ietf"
+	StyleXRateLimit     = "x-ratelimit"
+	StyleXRateLimitUnix = "x-ratelimit-unix"
+	StyleNone           = "none"
 )
 
+var styles = []string{StyleIETF, StyleXRateLimit, StyleXRateLimitUnix, StyleNone}
+
 // A Writer tells clients what was decided. It is safe for concurrent use.
-type Writer struct{ ietf, legacy bool }
+type Writer struct {
+	ietf, legacy bool
+	now          func() time.Time // nil: reset times are in seconds from now
+}
 
 // NewWriter returns a writer.
 func NewWriter(o WriterOptions) (*Writer, error) {
@@ -40,17 +50,26 @@ func NewWriter(o WriterOptions) (*Writer, error) {
 		ietf:   slices.Contains(o.Headers, StyleIETF),
 		legacy: slices.Contains(o.Headers, StyleXRateLimit),
 	}
+	if slices.Contains(o.Headers, StyleXRateLimitUnix) {
+		if w.now = o.Now; w.now == nil {
+			w.now = time.Now
+		}
+	}
 	var errs []error
 	for i, style := range o.Headers {
 		switch {
-		case style != StyleIETF && style != StyleXRateLimit && style != StyleNone:
-			errs = append(errs, fmt.Errorf("unknown style %.64q; one of %s, %s, %s", style, StyleIETF, StyleXRateLimit, StyleNone))
+		case !slices.Contains(styles, style):
+			errs = append(errs, fmt.Errorf("unknown style %.64q; one of %s", style, strings.Join(styles, ", ")))
 		case slices.Contains(o.Headers[:i], style):
 			errs = append(errs, fmt.Errorf("the style %q twice", style))
 		case style == StyleNone && len(o.Headers) > 1:
 			errs = append(errs, errors.New(`"none" beside other styles`))
 		}
 	}
+	if w.legacy && w.now != nil {
+		errs = append(errs, fmt.Errorf("both %s and %s, which set the same fields", StyleXRateLimit, StyleXRateLimitUnix))
+	}
+	w.legacy = w.legacy || w.now != nil
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("write headers: %w: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
@@ -62,7 +81,7 @@ func NewWriter(o WriterOptions) (*Writer, error) {
 // the older X-RateLimit fields, they stay alone, because clients do not read two.
 func (w *Writer) Headers(h http.Header, v *penstock.Verdict) {
 	if w.legacy && (v.Decision.Limit > 0 || v.Reason == penstock.ReasonOverLimit) {
-		addLegacy(h, &v.Decision)
+		w.addLegacy(h, &v.Decision)
 	}
 	var buffer [512]byte // the text of all fields, which then share one string
 	text, policies, states := buffer[:0], 0, 0
@@ -97,10 +116,18 @@ func added(lines, line []string) []string {
 	return append(lines, line...)
 }
 
-func addLegacy(h http.Header, d *penstock.Decision) {
-	reset := d.ResetAfter
+func (w *Writer) addLegacy(h http.Header, d *penstock.Decision) {
+	after := d.ResetAfter
 	if !d.Allowed && d.RetryAfter != penstock.Never {
-		reset = d.RetryAfter
+		after = d.RetryAfter
+	}
+	reset := ceilSeconds(after)
+	if w.now != nil {
+		at := w.now().Add(max(after, 0))
+		reset = at.Unix()
+		if at.Nanosecond() > 0 { // a client that returns earlier would be denied
+			reset++
+		}
 	}
 	fields := [...]struct {
 		name  string
@@ -108,7 +135,7 @@ func addLegacy(h http.Header, d *penstock.Decision) {
 	}{
 		{"X-RateLimit-Limit", d.Limit},
 		{"X-RateLimit-Remaining", d.Remaining},
-		{"X-RateLimit-Reset", ceilSeconds(reset)},
+		{"X-RateLimit-Reset", reset},
 	}
 	for _, field := range fields {
 		if h.Get(field.name) != "" || len(h[field.name]) > 0 {

@@ -27,7 +27,7 @@ type Config struct {
 	Nodes          int        `key:"nodes" doc:"number of nodes that share the limits; rules with the divided fallback split their limits by it while Redis is unavailable. 0: detected through Redis and stored in data_dir"`
 	NodeName       string     `key:"node_name" doc:"display name of this node; empty: the host name and a random suffix"`
 	DataDir        string     `key:"data_dir" doc:"directory for the SQLite database, the last valid rules and generated secrets. Empty: systemd's STATE_DIRECTORY, $XDG_DATA_HOME/penstock, ~/.local/share/penstock, or /var/lib/penstock for a service without a home directory; the working directory if an older version left its files there"`
-	Headers        []string   `key:"headers" oneof:"ietf x-ratelimit none" doc:"rate limit headers to send to clients"`
+	Headers        []string   `key:"headers" oneof:"ietf x-ratelimit x-ratelimit-unix none" doc:"rate limit headers to send to clients. X-RateLimit-Reset is in seconds from now with x-ratelimit, and in Unix time with x-ratelimit-unix, as clients of GitHub expect it"`
 	Admin          Admin      `key:"admin"`
 	Metrics        Metrics    `key:"metrics"`
 	Log            Log        `key:"log"`

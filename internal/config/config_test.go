@@ -126,7 +126,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"root is a list", "[a]", "", "penstock.yaml:1:1: must have fields"},
 		{"value is a section", "data_dir: {a: b}" + upstream, "", "penstock.yaml:1:11: data_dir: must be a single value"},
 		{"list is text", "headers: ietf" + upstream, "", "penstock.yaml:1:10: headers: must be a list"},
-		{"item of a list", "headers: [ietf, nope]" + upstream, "", `penstock.yaml:1:17: headers[1]: invalid value "nope": must be one of ietf, x-ratelimit, none`},
+		{"item of a list", "headers: [ietf, nope]" + upstream, "", `penstock.yaml:1:17: headers[1]: invalid value "nope": must be one of ietf, x-ratelimit, x-ratelimit-unix, none`},
 		{"unknown upstream field", "upstreams: [{url: 'http://a', tls: x}]", "", `penstock.yaml:1:31: upstreams[0]: unknown field "tls"`},
 		{"duration", "rules: {poll_interval: 5}" + upstream, "", `penstock.yaml:1:24: rules.poll_interval: invalid duration "5"`},
 		{"negative duration", "rules: {poll_interval: -5s}" + upstream, "", `invalid duration "-5s"`},
