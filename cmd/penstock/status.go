@@ -84,7 +84,7 @@ func (a *app) tellStatus(s *nodeStatus) error {
 	row("rules", "%s", rulesText(&s.Rules))
 	for _, n := range s.Nodes {
 		if n.Self && n.About != nil {
-			row("quality", "%s", n.About.Quality)
+			row("quality", "%s", qualityText(n.About.Quality, s.Store.SharedCounters))
 			row("requests", "%.1f/s, %.1f/s denied", n.About.Calls, n.About.Denied)
 		}
 	}
@@ -96,6 +96,14 @@ func (a *app) tellStatus(s *nodeStatus) error {
 		row("upstream", "%s: %s", u.URL, upstreamText(u.Up, u.Error))
 	}
 	return table.Flush()
+}
+
+// qualityText says that decisions by shared counters are not what the quality says.
+func qualityText(quality string, shared int64) string {
+	if shared > 0 {
+		return fmt.Sprintf("%s, but memory is full: clients share %s, and some are denied because of others; raise store.memory.max_bytes", quality, spelling.Count(int(shared), "counter"))
+	}
+	return quality
 }
 
 func readyText(ready bool, why string) string {

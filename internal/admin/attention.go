@@ -179,6 +179,9 @@ func statusFindings(s *Status, now time.Time) (found []Finding) {
 	}
 	add(!s.Store.Connected, Finding{Severity: critical, Kind: "store", Alert: "PenstockStoreDown",
 		Text: "The store is unavailable: " + s.Store.Error, Action: Action{"Check the store; penstock doctor finds the cause", "/system"}})
+	add(s.Store.SharedCounters > 0, Finding{Severity: critical, Kind: "memory_full", Alert: "PenstockMemoryFull",
+		Text:   "Memory is full: clients share counters, and some are denied because of others",
+		Action: Action{"Raise store.memory.max_bytes", "/system"}})
 	if lost := s.Store.Losses; lost != nil && now.Sub(lost.Last) < toldFor {
 		add(true, Finding{Severity: critical, Kind: "data_lost", Alert: "PenstockDataLost",
 			Text:   "Redis has lost data, last at " + lost.Last.UTC().Format(time.RFC3339) + ": counters, bans and reservations started from zero",

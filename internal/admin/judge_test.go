@@ -131,6 +131,11 @@ func TestFindingsOfStatusAndNodes(t *testing.T) {
 		t.Error(kinds)
 	}
 	s.Store.Connected, s.Rules = true, RulesStatus{}
+	s.Store.SharedCounters = 1
+	if found := statusFindings(&s, now); len(found) != 1 || found[0].Severity != critical || found[0].Kind != "memory_full" {
+		t.Errorf("with shared counters %+v", found)
+	}
+	s.Store.SharedCounters = 0
 	s.Store.Losses = &LossStatus{Times: 1, Last: now.Add(-time.Hour)}
 	if found := statusFindings(&s, now); len(found) != 1 || found[0].Severity != critical || found[0].Kind != "data_lost" || found[0].Node != "north" {
 		t.Errorf("after a loss of data %+v", found)

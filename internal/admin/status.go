@@ -37,6 +37,10 @@ type StoreStatus struct {
 	Breaker   *BreakerStatus `json:"breaker,omitempty"`
 	Losses    *LossStatus    `json:"losses,omitempty"`
 	Nodes     int            `json:"nodes"` // nodes that share the limits, as far as is known
+
+	// SharedCounters is how many counters of this node's memory clients share because it is full. Decisions by them
+	// deny clients because of others.
+	SharedCounters int64 `json:"shared_counters,omitempty"`
 }
 
 // A BreakerStatus is the state of the store's circuit breaker.

@@ -61,6 +61,9 @@ func (d *doctor) judgeRunning(now *admin.Status, text *live.Text) {
 	if !now.Store.Connected {
 		d.fail("running", "see the checks of the store below", "its store is unavailable, so on_store_error decides: %s", now.Store.Error)
 	}
+	if n := now.Store.SharedCounters; n > 0 {
+		d.warn("memory", "raise store.memory.max_bytes", "the server's memory is full: clients share %s, and some are denied because of others", spelling.Count(int(n), "counter"))
+	}
 	if lost := now.Store.Losses; lost != nil {
 		d.warn("data lost", "look for FLUSHALL, for a failover and for a restart without persistence; docs/reference/redis.md",
 			"Redis has lost data, last at %s: counters, bans and reservations started from zero", lost.Last.UTC().Format(time.RFC3339))

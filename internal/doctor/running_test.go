@@ -76,3 +76,13 @@ func TestCertificates(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A server whose memory is full denies clients because of others.
+func TestRunningServerIsFull(t *testing.T) {
+	if text := judged(admin.Status{}); strings.Contains(text, "memory") {
+		t.Errorf("with room: %s", text)
+	}
+	if text := judged(admin.Status{Store: admin.StoreStatus{SharedCounters: 7}}); !strings.Contains(text, "! memory") || !strings.Contains(text, "share 7 counters") {
+		t.Errorf("full: %s", text)
+	}
+}

@@ -68,12 +68,13 @@ func (s *store) isConnected() bool {
 
 // status returns the state of the store.
 func (s *store) status() admin.StoreStatus {
+	shared := s.Memory.Stats().Shared
 	if s.Redis == nil {
-		return admin.StoreStatus{Kind: "memory", Connected: true, Nodes: s.nodes()}
+		return admin.StoreStatus{Kind: "memory", Connected: true, Nodes: s.nodes(), SharedCounters: shared}
 	}
 	now := s.Breaker.Stats()
 	found := admin.StoreStatus{
-		Kind: "redis", Connected: now.State == breaker.Closed, Nodes: s.nodes(),
+		Kind: "redis", Connected: now.State == breaker.Closed, Nodes: s.nodes(), SharedCounters: shared,
 		Breaker: &admin.BreakerStatus{State: now.State.String(), Since: now.Since, Opened: now.Opened, Refused: now.Refused},
 	}
 	if lost := s.Losses(); lost.Times > 0 {

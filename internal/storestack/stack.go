@@ -52,6 +52,7 @@ type Stack struct {
 
 	log    *slog.Logger
 	losses losses
+	memory memoryWatch
 }
 
 // patience is how long the start waits for a Redis that does not answer: a node that decided without it at once would
@@ -77,6 +78,7 @@ func Open(o Options) (_ *Stack, err error) {
 			s.Close()
 		}
 	}()
+	s.watchMemory()
 	if o.Redis == nil {
 		s.Shared = s.Memory
 		close(s.Settled)
@@ -157,6 +159,11 @@ func (s *Stack) Problem() error {
 
 // Close stops the probes and closes the connections.
 func (s *Stack) Close() {
+	if s.memory.stop != nil {
+		close(s.memory.stop)
+		<-s.memory.stopped
+		s.memory.stop = nil
+	}
 	if s.waited != nil {
 		s.waited.Stop()
 	}
