@@ -114,18 +114,20 @@ type ToolStore interface {
 // An Admin is the admin API, and the handler of its whole listener.
 type Admin struct {
 	Options
-	handler   http.Handler
-	access    *access
-	people    *directory
-	sessions  *sessions
-	logins    *logins
-	veil      *masker
-	reveals   *revealLog
-	turns     *workSlots // for expensive work
-	tools     *toolSlot
-	baselines baselines
-	beat      time.Duration // between two heartbeats of a stream
-	toolTime  time.Duration // how long a tool may run
+	handler       http.Handler
+	access        *access
+	people        *directory
+	sessions      *sessions
+	logins        *logins
+	veil          *masker
+	reveals       *revealLog
+	turns         *workSlots // for expensive work
+	tools         *toolSlot
+	profiling     chan struct{} // taken while a profile is
+	profileSecond time.Duration // a second, except in tests
+	baselines     baselines
+	beat          time.Duration // between two heartbeats of a stream
+	toolTime      time.Duration // how long a tool may run
 
 	overviews, tails streamSlots // open streams
 	lookEvery        time.Duration
@@ -169,7 +171,7 @@ func New(o Options) (*Admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new admin API: %w", err)
 	}
-	a := &Admin{Options: o, veil: veil, logins: logins, turns: newWorkSlots(), tools: newToolSlot(), beat: heartbeat, toolTime: maxToolTime}
+	a := &Admin{Options: o, veil: veil, logins: logins, turns: newWorkSlots(), tools: newToolSlot(), profiling: make(chan struct{}, 1), profileSecond: time.Second, beat: heartbeat, toolTime: maxToolTime}
 	a.lookEvery = lookEvery
 	a.reveals = &revealLog{admin: a, at: map[string]time.Time{}}
 	a.sessions = &sessions{now: o.Now, all: map[digest]*session{}}

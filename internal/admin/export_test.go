@@ -34,6 +34,9 @@ const (
 	SimulatedNodes    = simulatedNodes
 )
 
+// ProfileSecond sets how long a second of a profile takes. It must be called before one is taken.
+func (a *Admin) ProfileSecond(d time.Duration) { a.profileSecond = d }
+
 // Beat sets the interval of heartbeats. It must be called before there are streams.
 func (a *Admin) Beat(every time.Duration) { a.beat = every }
 

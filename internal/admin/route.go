@@ -89,6 +89,7 @@ func (a *Admin) routes() []route {
 		{"POST", "/v1/entitlements/show", Operator, takes(a.showTenant)},
 
 		{"GET", "/v1/audit", Viewer, a.audit},
+		{"GET", "/v1/profiles/{name}", Operator, a.profile},
 	}
 	if a.Demo != nil {
 		all = append(all, route{"GET", "/v1/demo", Viewer, a.showDemo}, route{"PUT", "/v1/demo", Operator, takes(a.turnDemo)})
