@@ -19,8 +19,8 @@ const (
 // profiles are what a node can be asked for. None contains values of requests.
 var profiles = []string{"allocs", "cpu", "goroutine", "heap", "threadcreate"}
 
-// profile writes a profile of this node in the format of go tool pprof. Only one is taken at a time: a CPU profile costs
-// a few percent of the processor, and that of goroutines stops all of them for a moment.
+// profile writes a profile of this node in the format of go tool pprof. Only one is taken at a time: a process has one
+// CPU profile, and that of goroutines stops all of them for a moment.
 func (a *Admin) profile(x *apiRequest) (any, error) {
 	name, q := x.r.PathValue("name"), x.query()
 	seconds := int64(0)
