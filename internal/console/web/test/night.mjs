@@ -112,7 +112,12 @@ async function annotate(page, text) {
   await page.getByLabel('What happened').fill(text)
   await looked(page, 'annotate')
   await page.getByRole('button', { name: 'Save annotation' }).click()
-  await page.locator('.marks summary').click()
+  const written = page.locator('.marks').getByText(text)
+  await written.waitFor({ state: 'attached' })
+  await until('the events are shown', async () => {
+    if (!(await written.isVisible())) await page.locator('.marks summary').click()
+    return written.isVisible()
+  })
 }
 
 async function marksOfOther() {
