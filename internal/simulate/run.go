@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -155,7 +156,7 @@ type limitRun struct {
 	result *Result
 	done   int64 // requests of earlier lanes
 
-	now    penstock.Instant
+	clock  atomic.Int64 // engines also read it while they send late charges
 	stores []Store
 	nodes  []*engine.Engine
 
@@ -163,6 +164,9 @@ type limitRun struct {
 	admitted []trailingWindow
 	all      []trailingWindow
 }
+
+// now is the instant of the request that is decided.
+func (l *limitRun) now() penstock.Instant { return penstock.Instant(l.clock.Load()) }
 
 func (l *limitRun) close() {
 	for _, s := range l.stores {
@@ -199,7 +203,7 @@ func (l *limitRun) open() error {
 				return err
 			}
 		}
-		o := engine.Options{Store: store, Rules: engine.Fixed(snapshot), Now: func() penstock.Instant { return l.now }, Nodes: func() int { return l.Nodes }}
+		o := engine.Options{Store: store, Rules: engine.Fixed(snapshot), Now: l.now, Nodes: func() int { return l.Nodes }}
 		if l.Outage.For > 0 {
 			local, err := l.newStore()
 			if err != nil {
@@ -256,7 +260,7 @@ type failingStore struct {
 }
 
 func (f *failingStore) isDown() bool {
-	since := time.Duration(f.lane.now-penstock.InstantOf(start)) * time.Microsecond
+	since := time.Duration(f.lane.now()-penstock.InstantOf(start)) * time.Microsecond
 	return since >= f.lane.Outage.From && since < f.lane.Outage.From+f.lane.Outage.For
 }
 
@@ -289,7 +293,7 @@ func (l *limitRun) run(ctx context.Context) error {
 	var v penstock.Verdict
 	for n := int64(1); r.Requests < l.Requests; n++ {
 		q := stream.next()
-		l.now = begin + penstock.Instant(q.at)
+		l.clock.Store(int64(begin) + q.at)
 		call.Attributes[0].Value = l.names[q.key]
 		v.Reset()
 		e := l.nodes[0]
@@ -363,7 +367,7 @@ func (l *limitRun) tidy(ctx context.Context) error {
 		l.Progress(l.done + l.result.Requests)
 	}
 	for _, s := range l.stores {
-		s.Expire(l.now)
+		s.Expire(l.now())
 	}
 	return ctx.Err()
 }

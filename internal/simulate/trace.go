@@ -80,7 +80,7 @@ func (t *Trace) run(ctx context.Context, newStore func() (Store, error)) (*Trace
 		}
 		out := TraceLane{Algorithm: algorithm.String()}
 		for i, after := range t.Arrivals {
-			l.now = penstock.InstantOf(start.Add(after))
+			l.clock.Store(int64(penstock.InstantOf(start.Add(after))))
 			var v penstock.Verdict
 			call := penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "key", Value: "k"}}}
 			if err := l.nodes[i%2].Decide(ctx, &call, &v); err != nil {
