@@ -54,11 +54,9 @@ func TestOneProfileAtATime(t *testing.T) { // not parallel: a process has one CP
 	s.door.ProfileSecond(time.Hour)
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan int)
-	go func() {
-		r := s.request("GET", "/v1/profiles/cpu", "").WithContext(ctx)
-		bearer(operatorToken)(r)
-		ended <- s.serve(r).Code
-	}()
+	first := s.request("GET", "/v1/profiles/cpu", "").WithContext(ctx)
+	bearer(operatorToken)(first)
+	go func() { ended <- s.serve(first).Code }()
 	eventually(t, "the first profile begins", func() bool {
 		return strings.Contains(s.ask("GET", "/v1/audit", "").Body.String(), `"profile"`)
 	})
